@@ -165,8 +165,8 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes int) (*Message, error) {
 // BeginLanded works like AddLanded, for a fragment of which no chunk has been added yet. The
 // argument "mem" of BeginLanded is memory that Anticipate returned, to which the fabric must have
 // written the fragment's first chunk. BeginLanded returns ErrNotBegun if mem is not the buffer that
-// the new fragment would get. All other errors, and the argument inOrder, have the same meaning as
-// in Add.
+// the new fragment would get. The argument inOrder of BeginLanded, and all errors except
+// ErrNotBegun, have the same meaning as in Add.
 func (a *Assembler) BeginLanded(h *Header, payloadBytes int, inOrder bool, mem []byte,
 ) (*Message, error) {
 	chunk, err := locate(h, payloadBytes)

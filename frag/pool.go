@@ -193,8 +193,8 @@ type Pool struct {
 	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
 	// The field "favourite" of a Pool is the only fragment whose buffer may grow into the memory
-	// reserve (the last FragBytesMax bytes of each memory limit). If there is no such fragment,
-	// "favourite" is nil.
+	// reserve (the last FragBytesMax bytes of each memory limit). If no fragment may grow into the
+	// memory reserve, the field "favourite" is nil.
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message

@@ -47,8 +47,8 @@ func (a *Assembler) allow(bytes int64) {
 }
 
 // The end of a chunk must not be too far ahead of the bytes of its fragment that have arrived. The
-// limit is growFactor times the arrived bytes, plus aheadLeast, plus the peer's allowance up to
-// aheadMost.
+// largest permitted end of a chunk is growFactor times the arrived bytes of its fragment, plus
+// aheadLeast, plus the peer's allowance up to aheadMost.
 const (
 	aheadLeast = 1 << 20
 	aheadMost  = 16 << 20
@@ -144,8 +144,8 @@ func (a *Assembler) Supersede(fragID uint32) {
 }
 
 // The method "lack" returns an error if a number of additional bytes for a fragment would exceed
-// one of the memory limits, of which reserveBytes each must stay free. Otherwise the method "lack"
-// returns nil.
+// one of the memory limits, of which reserveBytes each must stay free. If no memory limit would be
+// exceeded, the method "lack" returns nil.
 func (a *Assembler) lack(bytes, reserveBytes int64) error {
 	if a.pool.activeBytes+bytes > a.pool.cfg.BytesMax-reserveBytes {
 		return ErrBudget
@@ -220,8 +220,8 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) error {
 // beginStarter begins a fragment that counts towards no memory limit. beginStarter is for a packet
 // that contains the last chunk of one fragment and the first chunk of the new fragment. The buffer
 // that beginStarter allocates holds only the first chunk of the new fragment. Each peer may have at
-// most one unfinished fragment that beginStarter has begun. If there is already one, beginStarter
-// returns nil.
+// most one unfinished fragment that beginStarter has begun. If the peer already has an unfinished
+// fragment that beginStarter has begun, beginStarter returns nil.
 func (a *Assembler) beginStarter(h *Header, n int) *Message {
 	if a.starter || h.OffsetBytes != 0 {
 		return nil

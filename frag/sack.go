@@ -134,7 +134,7 @@ func checkSack(p []byte) error {
 
 // Words writes the ranges as a bitmap. Bit i of words[w] is set if the packet with the sequence
 // number Header.Ack+SackAhead+64w+i has arrived. Words returns the number of words up to the last
-// one that is not zero. The argument "words" must have at least WindowMax bits.
+// one that is not zero. The argument "words" of Words must have at least WindowMax bits.
 func (s *Sack) Words(words []uint64) int {
 	if s.Count == 0 {
 		return 0

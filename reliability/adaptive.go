@@ -94,10 +94,11 @@ const (
 	// as network delay, as in the congestion control Swift (Kumar et al., SIGCOMM 2020).
 	unreadLeast = 500 * time.Microsecond
 
-	// The retransmission budget limits how many packets may be retransmitted. The budget grows by one
-	// packet for each eight delivered packets. In each round trip, the budget also grows by eight
-	// packets plus a quarter of the packets in flight. The unused budget is at most 64 packets plus
-	// the packets in flight, which suffices if all packets in flight are lost at the same time.
+	// The retransmission budget limits how many packets may be retransmitted. The retransmission
+	// budget grows by one packet for each eight delivered packets. In each round trip, the
+	// retransmission budget also grows by eight packets plus a quarter of the packets in flight. The
+	// unused retransmission budget is at most 64 packets plus the packets in flight, which suffices if
+	// all packets in flight are lost at the same time.
 	budgetUnits     = 8
 	budgetRound     = 8 * budgetUnits
 	budgetFirst     = 64 * budgetUnits

@@ -67,9 +67,10 @@ func (d *arrival) proves(p *segment) bool {
 }
 
 // The method "least" estimates the shortest possible time between the transmission of a packet on a
-// channel and the receipt of its ACK. The estimate is the lowest measured round trip of the given
-// channel. If the given channel was not measured, the estimate is the lowest round trip of the
-// other channel. If no channel was measured, the estimate is ResendTimeoutMin.
+// channel and the receipt of its ACK. The method "least" returns the lowest measured round trip of
+// the given channel. If the given channel was not measured, the method "least" returns the lowest
+// round trip of the other channel. If no channel was measured, the method "least" returns
+// ResendTimeoutMin.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {
 		return base

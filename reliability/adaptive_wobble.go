@@ -20,18 +20,18 @@ const (
 	// If a shared queue causes the delay, the lowest round trip changes its direction in about one of
 	// 20 rounds. If pauses of a program cause the delay, the lowest round trip changes its direction
 	// in up to two of three rounds. If the share of rounds with a turn (a change of direction) is at
-	// most wobbleLeast, it has no effect on the target delay. The effect is largest if the share is
-	// twice wobbleLeast or more.
+	// most wobbleLeast, the share has no effect on the target delay. The effect on the target delay is
+	// largest if the share of rounds with a turn is twice wobbleLeast or more.
 	wobbleLeast = shareUnits / 8
 	wobbleMost  = 4 // target delays
 )
 
-// The method "round" processes the lowest round trip of the past round. The argument "least" is 0
-// if no round trip was measured in this round. The argument "packet" of the method "round" is the
-// time that the path takes to carry one packet. Changes of the lowest round trip by at most
-// wobbleTurn plus the time of two packets are ignored. The argument "steady" of the method "round"
-// is false if the congestion window was reduced, because the reduction by itself changes the round
-// trip.
+// The method "round" processes the lowest round trip of the past round. The argument "least" of the
+// method "round" is 0 if no round trip was measured in the past round. The argument "packet" of the
+// method "round" is the time that the path takes to carry one packet. Changes of the lowest round
+// trip by at most wobbleTurn plus the time of two packets are ignored. The argument "steady" of the
+// method "round" is false if the congestion window was reduced, because the reduction by itself
+// changes the round trip.
 func (w *wobble) round(least, packet time.Duration, steady bool) {
 	if least == 0 || !steady {
 		w.latest, w.change = 0, 0

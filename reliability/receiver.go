@@ -128,7 +128,7 @@ func (r *Receiver) bit(n seq.Num) bool {
 func (r *Receiver) ringBits() uint32 { return 64 * uint32(len(r.rare.outOfOrder)) }
 
 // Accept records that the caller has accepted packet n, for which Check has returned the verdict
-// Accept. From then on, ACKs cover the packet. An ACK becomes due at the latest after the delay
+// Accept. After Accept, ACKs cover packet n. An ACK becomes due at the latest after the delay
 // AckDelay. An ACK is due immediately when the number of unacknowledged packets reaches AckEvery
 // (or half of AckEvery, see Pace) or a quarter of the peer's credits. An ACK is also due
 // immediately when the peer has used all its credits. If the peer supports selective ACKs, an ACK

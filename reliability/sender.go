@@ -108,7 +108,8 @@ func (s *Sender) Grant(credit uint16) {
 }
 
 // If the given limit is higher than the present credit limit, the method "raise" sets the credit
-// limit to the given limit and returns true. Otherwise the method "raise" returns false.
+// limit to the given limit and returns true. If the given limit is not higher, the method "raise"
+// returns false.
 func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	if !s.limit.Before(limit) {
 		return false
@@ -219,7 +220,7 @@ func (s *Sender) Admit(t Token) seq.Num {
 }
 
 // AdmitRun gives several segments consecutive sequence numbers, and returns the first of these
-// numbers. The number of segments must not exceed the result of Room.
+// numbers. The number of segments that are passed to AdmitRun must not exceed the result of Room.
 func (s *Sender) AdmitRun(run []Token) seq.Num {
 	if len(run) > s.Room() {
 		panic("reliability: packets admitted to a closed window")

@@ -59,7 +59,8 @@ func (c *Credits) Stretches() bool { return c.drain > 0 }
 func (c *Credits) Stretched() bool { return c.stretched > 0 }
 
 // Overrun reports to the pool whether the receive buffer has overflowed and dropped datagrams since
-// the previous call of Overrun. The argument "lost" of Overrun is true if it has.
+// the previous call of Overrun. The argument "lost" of Overrun is true if the receive buffer has
+// dropped datagrams.
 func (c *Credits) Overrun(now mono.Time, lost bool) {
 	since := now.Sub(c.changedAt)
 	switch {

@@ -24,8 +24,9 @@ const (
 	// All receivers of one stream together may use at most eachMax send buffers.
 	eachMax = txBuffers / 2
 	// A receiver counts as full after stuckTries successive calls of postTo in which the fabric
-	// accepted nothing. Each call is in a separate Progress of the engine. In stuckTries calls of
-	// Progress, the endpoint is polled often enough for the completions of all send buffers.
+	// accepted nothing. Successive calls of postTo for a receiver are in separate calls of the
+	// engine's Progress. In stuckTries calls of Progress, the endpoint is polled often enough for the
+	// completions of all send buffers.
 	stuckTries = 1 + (txBuffers+pollBatch-1)/pollBatch
 )
 

@@ -287,8 +287,8 @@ func (e *Engine) onNotice(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// onHello passes a sender's hello message to the receiver that the message names. If there is no
-// such receiver, onHello refuses the sender.
+// onHello passes a sender's hello message to the receiver that the message names. If the engine has
+// no receiver that the message names, onHello refuses the sender.
 func (e *Engine) onHello(ep *btl.Endpoint, l *letter) {
 	r := e.receivers[l.Hello.To]
 	switch {

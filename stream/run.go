@@ -186,8 +186,8 @@ func (p *Port) loop() {
 	close(p.done)
 }
 
-// parkMax is the longest sleep of the loop. The limit is necessary because a packet for only one of
-// the two domains (btl module and data endpoint) wakes up a sleeping loop.
+// parkMax is the longest sleep of the loop. parkMax is short because packets for only one of the
+// two domains (btl module and data endpoint) wake up a sleeping loop.
 const parkMax = time.Millisecond
 
 // park puts the loop to sleep until a packet has arrived or the next deadline is reached. park may

@@ -1,6 +1,6 @@
-// Package clock keeps two times of a module. The first time is the one that the application passes
-// to the module. The second time does not advance while the process is suspended, and is for peer
-// time-outs.
+// Package clock keeps two times of a module. The first time of a module is the one that the
+// application passes to it. The second time of a module does not advance while the process is
+// suspended, and is for peer time-outs.
 //
 //	given:      ---+--------------+---------------------+--->
 //	            pass       Deadline      (stopped)    pass

@@ -116,11 +116,11 @@ type Done struct {
 	Fence bool
 }
 
-// Next removes and returns the oldest call of Flush or Fence, if this call is complete. Otherwise
-// the result "ok" of Next is false. A call of Flush is complete when the peer has acknowledged all
-// packets that were sent or queued before the call. The argument "oldest" of Next is the first
-// unacknowledged sequence number. A fence also waits until the peer has answered all memory
-// operations.
+// Next removes and returns the oldest call of Flush or Fence, if this call is complete. If the
+// oldest call is not complete, the result "ok" of Next is false. A call of Flush is complete when
+// the peer has acknowledged all packets that were sent or queued before the call. The argument
+// "oldest" of Next is the first unacknowledged sequence number. A fence also waits until the peer
+// has answered all memory operations.
 func (q *Queue[F]) Next(oldest seq.Num, answersAwaited bool) (d Done, ok bool) {
 	if q.Len() == 0 {
 		return d, false
@@ -239,9 +239,9 @@ func (q *Queue[F]) Renumber(sent seq.Num) {
 
 // Refused records messages of packet n that the peer has refused after their sends were reported as
 // done. The error of the refused messages is returned by the oldest pending flush that was called
-// after packet n was sent. If there is no pending flush of this kind, the error is returned by the
-// next call of Flush. If a flush was called while more messages could still be added to packet n,
-// this flush and the next one both return the error.
+// after packet n was sent. If no pending flush was called after packet n was sent, the next call of
+// Flush returns the error of the refused messages. If a flush was called while more messages could
+// still be added to packet n, this flush and the next one both return the error.
 func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 	if messages <= 0 {
 		return

@@ -29,8 +29,8 @@ type refusal struct {
 	ended  bool // the resent packet has arrived
 }
 
-// refusalsMax is the maximum number of refusals that are stored for a connection. When there are
-// more, the oldest refusals are removed.
+// refusalsMax is the maximum number of refusals that are stored for a connection. When a connection
+// has more than refusalsMax refusals, the oldest of them are removed.
 const refusalsMax = 1024
 
 // Any reports whether any refusal of a fragment of the peer is recorded.

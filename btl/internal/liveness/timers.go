@@ -13,8 +13,8 @@ import (
 //   - If the endpoint is half open, it ends, because the peer has not answered at its address.
 //   - If the peer has closed the connection, the endpoint ends, and no longer repeats its last ACK.
 //   - If the endpoint is closing and receives no new ACK for closeTimeout, it ends.
-//   - If the endpoint's handshake is in progress, the next round of Hellos is sent. If its time
-//     limit has passed, the handshake ends instead.
+//   - If the endpoint's handshake is in progress, the next round of Hellos is sent. If the time
+//     limit of the handshake has passed, the handshake ends instead.
 //   - If the peer has replaced the endpoint's connection by a new one, the peer is asked whether it
 //     still has the old connection.
 //   - If an ACK or credits of the peer are outstanding over a reliable fabric, the peer is asked
@@ -207,8 +207,9 @@ func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	s.Set(ep, left)
 }
 
-// If the peer is dead, askAgain returns false. Otherwise askAgain counts one more probe and returns
-// true. If the previous probe was not answered, askAgain also asks whether the peer has restarted.
+// If the peer is dead, askAgain returns false. If the peer is not dead, askAgain counts one more
+// probe and returns true. If the previous probe was not answered, askAgain also asks whether the
+// peer has restarted.
 func (s *Watches[E]) askAgain(ep E, w *Watch, verdict *Verdict) bool {
 	if verdict.Dead {
 		return false

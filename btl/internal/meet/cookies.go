@@ -28,8 +28,8 @@ const (
 	// CookieSlot is the resolution of a cookie's time stamp. A cookie is valid for at least CookieSlot
 	// and at most twice this time.
 	CookieSlot = 4 * time.Second
-	// retriesPerPass is the maximum number of Retries in one poll. The number is limited because
-	// Retries use the same buffers as ACKs.
+	// retriesPerPass is the maximum number of Retries in one poll. The number of Retries is limited
+	// because Retries use the same buffers as ACKs.
 	retriesPerPass = port.ControlBuffers / 2
 	// In one poll, at most retriesOfPlace Retries are sent for each hash of channel and address. Each
 	// poll uses a different hash function.

@@ -27,8 +27,8 @@ type rare[E comparable] struct {
 	displaced E      // the endpoint that was registered for the peer's address before this endpoint
 }
 
-// needRare returns the field "rare" of an End. The first call of needRare allocates this part of
-// the End.
+// needRare returns the field "rare" of an End. The first call of needRare allocates the part "rare"
+// of the End.
 func (e *End[E]) needRare() *rare[E] {
 	if e.rare == nil {
 		e.rare = new(rare[E])

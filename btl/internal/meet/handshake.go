@@ -239,10 +239,10 @@ func (hs *Handshake) HeardBy(p frag.Probe) bool {
 }
 
 // Asks reports whether a round of Hellos includes the given channel. Until answers have arrived on
-// both channels, a round of Hellos includes each channel without an answer. After that, a round is
-// one Hello on the command channel, which reports to the peer that both channels work. While the
-// peer's endpoint is unknown, no Hello is sent on a channel that has received a cookie until the
-// other channel has also received a cookie.
+// both channels, a round of Hellos includes each channel without an answer. When answers have
+// arrived on both channels, a round of Hellos is one Hello on the command channel, which reports to
+// the peer that both channels work. While the peer's endpoint is unknown, no Hello is sent on a
+// channel that has received a cookie until the other channel has also received a cookie.
 func (hs *Handshake) Asks(p frag.Probe) bool {
 	if hs.Proven == frag.ProvenAll {
 		return p == frag.ProbeCommand
@@ -286,9 +286,10 @@ func (hs *Handshake) Left(now Time) time.Duration { return hs.until.Sub(now) }
 
 // Contest records that an endpoint of the peer has returned this side's connection tag, although
 // this side has sent the tag to a different endpoint of the peer. The endpoint to which the tag was
-// sent has a round trip plus the argument "longer" to return the tag. The remaining time is the
-// result "after" of Contest. If the tag is not returned in time, this side must begin its handshake
-// again under a new connection tag. The result "waits" of Contest is false if no time remains.
+// sent has a round trip plus the argument "longer" to return the tag. The result "after" of Contest
+// is the remaining time for the endpoint to which the tag was sent. If the tag is not returned in
+// time, this side must begin its handshake again under a new connection tag. The result "waits" of
+// Contest is false if no time remains.
 func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duration, waits bool) {
 	after = max(hs.offeredAt.Add(hs.trip).Sub(now), 0) + longer
 	if after == 0 {

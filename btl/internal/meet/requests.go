@@ -25,7 +25,7 @@ const (
 	// connects again is still stored.
 	undecidedMax = 2
 	// askAgainMax is the maximum interval at which a peer repeats a connection request until this side
-	// has decided on it. The interval is short because NATs and firewalls drop the entry for a pair of
+	// has decided on it. askAgainMax is short because NATs and firewalls drop the entry for a pair of
 	// ports after 30 seconds or more without packets (30 in Linux). By repeating its request, a peer
 	// also learns whether this side was restarted.
 	askAgainMax = 15 * time.Second
@@ -275,10 +275,10 @@ func waitMs(d time.Duration) uint16 {
 }
 
 // Decide stores the application's answer to a connection request, and tells the peer to ask again.
-// The answer stays stored long enough for the peer to ask again by itself, even if the packets that
-// tell the peer to ask again are lost. If the answer has the reason RejectKept, the request stays
-// undecided, and only its deadline changes. The peer learns the new deadline when it asks again. If
-// no request with the number "id" waits for an answer, Decide returns false.
+// The application's answer stays stored long enough for the peer to ask again by itself, even if
+// the packets that tell the peer to ask again are lost. If the answer has the reason RejectKept,
+// the request stays undecided, and only its deadline changes. The peer learns the new deadline when
+// it asks again. If no request with the number "id" waits for an answer, Decide returns false.
 func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 	r, now := s.Kept.byID(id), *s.now
 	if r == nil || r.decided || now >= r.until {

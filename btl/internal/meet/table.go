@@ -305,8 +305,8 @@ func (t *Table[E]) OfOtherLives(addr string, life uint64) (n int) {
 }
 
 // OldestLingering returns the oldest endpoint at an address that the given incarnation of the peer
-// has closed. If there is none, OldestLingering returns the zero value. A lingering endpoint only
-// repeats its last ACK.
+// has closed. If the given incarnation has closed no endpoint at the address, OldestLingering
+// returns the zero value. A lingering endpoint only repeats its last ACK.
 func (t *Table[E]) OldestLingering(addr string, life uint64) (oldest E) {
 	var none E
 	for _, ep := range t.atAddr[addr] {

@@ -92,9 +92,9 @@ func (p *Payload) CopyTo(dst []byte, from uint32) int {
 func (p *Payload) InRegion() bool { return p.region != 0 && p.pieces == nil }
 
 // Load puts the next len(dst) bytes of the payload into a packet, at dst. The argument "from" of
-// Load is the offset of the first of these bytes in the payload. If the fabric gathers some of the
-// bytes, Load copies only the bytes before the gathered part. Load returns the payload offset and
-// the size of the gathered part, which is the end of the packet.
+// Load is the payload offset of the first byte that Load puts into the packet. If the fabric
+// gathers some of the bytes, Load copies only the bytes before the gathered part. Load returns the
+// payload offset and the size of the gathered part, which is the end of the packet.
 func (p *Payload) Load(dst []byte, from uint32) (gatherAt uint32, gatherBytes uint16) {
 	if p.pieces == nil {
 		if p.region == 0 {

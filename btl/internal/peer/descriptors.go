@@ -128,8 +128,8 @@ func (f *Fragment) isBye() bool { return f.tag == frag.TagBye && !f.put }
 // a peer's operation.
 func (f *Fragment) internal() bool { return f.answer || f.isBye() }
 
-// checkFree verifies up to eight free descriptors. Each call verifies different ones, so that
-// several calls verify all free descriptors.
+// checkFree verifies up to eight free descriptors. Each call of checkFree verifies different
+// descriptors, so that several calls verify all free descriptors.
 func (ds *Descriptors) checkFree(c *Checker) error {
 	const some = 8
 	for range min(some, len(ds.idle)) {

@@ -121,7 +121,7 @@ type ending struct {
 }
 
 // needEnding returns the state of an endpoint that is closing or has ended. The first call of
-// needEnding allocates this state.
+// needEnding allocates the state of the ending endpoint.
 func (ep *Endpoint) needEnding() *ending {
 	if ep.ending == nil {
 		ep.ending = new(ending)
@@ -205,8 +205,8 @@ func (en Endings) Abort(ep *Endpoint) {
 }
 
 // Expected returns the endpoint's landing.Expectation (the next expected chunk). The first call of
-// Expected allocates the Expectation. The argument "lands" is true if direct receive is possible
-// for this endpoint. If it was false in all calls, Expected returns nil.
+// Expected allocates the Expectation. The argument "lands" of Expected is true if direct receive is
+// possible for the endpoint. If the argument "lands" was false in all calls, Expected returns nil.
 func (ep *Endpoint) Expected(lands bool) *landing.Expectation[*Endpoint] {
 	if ep.Expects == nil && lands {
 		ep.Expects = landing.New(ep, &ep.Asm, ep.ID.Counted)

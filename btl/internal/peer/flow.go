@@ -173,8 +173,8 @@ func (f *flow) may() bool {
 			(ep.balance.MaySmall() || !ep.bulk())
 }
 
-// passBytes is the maximum number of bytes that one call of Progress sends. The limit ensures that
-// the next poll of the channels follows soon.
+// passBytes is the maximum number of bytes that one call of Progress sends. The limit passBytes
+// ensures that the next poll of the channels follows soon.
 const passBytes = 256 << 10
 
 // Serve sends from the send queues in turn, until limits.PassPackets packets or passBytes bytes
@@ -207,8 +207,8 @@ func (tx Sender) Serve() {
 }
 
 // serveFlow sends packets in the turn of a send queue, at most "bytes" bytes and "budget" packets.
-// serveFlow returns the numbers of sent bytes and packets. Both numbers can be below the limits, if
-// no buffer is free or the channel is full.
+// serveFlow returns the numbers of sent bytes and packets. The numbers of sent bytes and packets
+// are below the limits if no buffer is free or the channel is full.
 func (tx Sender) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 	ep := f.Owner
 	for f.Deficit > 0 && sent < bytes && packets < budget && f.may() {

@@ -12,7 +12,7 @@ import (
 type Flushes struct{ *Services }
 
 // flushQueue returns the queue of the endpoint's pending calls of Flush and Fence. The first call
-// of flushQueue allocates this queue.
+// of flushQueue allocates the queue of pending calls.
 func (ep *Endpoint) flushQueue() *flush.Queue[*Fragment] {
 	if ep.Flushes == nil {
 		ep.Flushes = new(flush.Queue[*Fragment])
@@ -83,7 +83,7 @@ func (ep *Endpoint) SentUntil() seq.Num {
 	return next
 }
 
-// markFlush is called when the last packet of fragment f was sent. From then on, each Flush that
+// markFlush is called when the last packet of fragment f was sent. After markFlush, each Flush that
 // has waited for f waits for the acknowledgement of all packets sent so far.
 func (fl Flushes) markFlush(ep *Endpoint, f *Fragment) {
 	if ep.Flushes.Len() == 0 {

@@ -15,7 +15,8 @@ import (
 )
 
 // helloCredit is the number of credits in a Hello. A peer gets most of its credits with the first
-// ACK. Until then, while its address is possibly not validated, the peer has almost no credits.
+// ACK. Before the first ACK, a peer has almost no credits, because its address is possibly not
+// validated.
 const helloCredit = 1
 
 // handshakeHost gives package meet access to the module, and carries out the decisions that meet

@@ -53,8 +53,8 @@ type nacks struct {
 	passed *Fragment    // the last of the fragments in "confirm" that end before this packet
 }
 
-// In nacks.told, the tag wholePacket stands for all messages of a packet. No message has the tag
-// wholePacket.
+// In nacks.told, the tag wholePacket stands for all messages of a packet. The tag wholePacket is
+// never the tag of a message.
 const wholePacket = frag.TagBye
 
 // isNew records a Nack for packet n. The argument "tag" of isNew is the refused tag, or

@@ -20,7 +20,7 @@ import (
 type Operation = remote.Operation[*Fragment]
 
 // Memory returns the state of the memory operations of an endpoint and of its peer. The first call
-// of Memory allocates this state. For a nil endpoint, Memory returns nil.
+// of Memory allocates the state of the memory operations. For a nil endpoint, Memory returns nil.
 func (ep *Endpoint) Memory() *remote.Peer[*Fragment] {
 	if ep == nil {
 		return nil

@@ -26,8 +26,8 @@ func (f *Fragment) AnswerWith(o *Operation) {
 	f.Ep.All.Sender.enqueue(f.Ep, f)
 }
 
-// If fastSend allows it, answerNow sends the reply to a memory request immediately. Otherwise
-// answerNow queues the reply.
+// If fastSend allows it, answerNow sends the reply to a memory request immediately, and otherwise
+// queues the reply.
 func (tx Sender) answerNow(ep *Endpoint, f *Fragment) {
 	ep.Snd.Rest(tx.Clock.Now)
 	switch {

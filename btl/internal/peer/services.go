@@ -240,7 +240,7 @@ func (all *Services) MayRest() bool {
 }
 
 // Deadline returns the time by which the endpoints need the next call of Progress, even if no
-// packet arrives. If they need none, Deadline returns mono.Never.
+// packet arrives. If the endpoints need no further call of Progress, Deadline returns mono.Never.
 func (all *Services) Deadline() mono.Time {
 	if all.Sched.Waiting() > 0 && !all.Sched.Blocked || all.Outbox.Due() || all.Outbox.roomDue() ||
 		all.Recovery.ResendsWaiting() > 0 && all.Port.Data.Room() > 0 {

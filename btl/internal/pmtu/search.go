@@ -37,7 +37,8 @@ const (
 	lostMax       = 3   // number of packets lost in succession that start a doubt
 
 	// baseProbes is the number of probes of the base size in each round, except the first, of a test
-	// of the size in use. Several probes are sent because a single one is easily lost.
+	// of the size in use. In these later rounds, several probes of the base size are sent because a
+	// single probe is easily lost.
 	baseProbes = 3
 
 	waitMin = 10 * time.Millisecond // minimum wait for an answer, because a process may be late
@@ -203,8 +204,8 @@ func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 }
 
 // The method "between" appends the sizes to probe in the next round to the slice "sizes". The
-// search first probes the largest size of the devices, then the usual sizes of paths. After that,
-// it probes sizes at equal distances in the remaining interval.
+// search first probes the largest size of the devices, then the usual sizes of paths. After the
+// usual sizes of paths, the search probes sizes at equal distances in the remaining interval.
 func (p *Search) between(sizes []int) []int {
 	from, room := len(sizes), ProbesMax
 	if p.below > p.Most {

@@ -59,7 +59,8 @@ func (p *Port) RemoveLater(a fabric.Addr, cancelAt Time) {
 // RemoveLeft removes those unused addresses to which the last sends have completed. RemoveLeft
 // detects the last completion by counting, which is exact if sends complete in the order in which
 // they were posted. If sends complete in another order, as in fabric/shm, an address can be removed
-// too early or too late. Even then, all buffers are returned.
+// too early or too late. Even if an address is removed too early or too late, all buffers are
+// returned.
 func (p *Port) RemoveLeft(now Time) {
 	cancels := p.Command.Caps.RemoveCancels && p.Data.Caps.RemoveCancels
 	n := 0

@@ -12,7 +12,8 @@
 //
 // A packet that cannot be accepted is dropped and counted. The files link.go, link_seq.go and
 // link_counted.go contain the code that depends on the kind of connection. Package receive does not
-// write the fields of an endpoint. Instead, it calls methods of package peer, and methods of the
-// types of these fields, such as reliability.Receiver and frag.Assembler. To read the code, begin
-// with read_headers.go. Only one goroutine may use a Receiver, which has no lock and no clock.
+// write the fields of an endpoint. To change an endpoint, package receive calls methods of package
+// peer, and methods of the types of the endpoint's fields, such as reliability.Receiver and
+// frag.Assembler. To read the code, begin with read_headers.go. Only one goroutine may use a
+// Receiver, which has no lock and no clock.
 package receive

@@ -165,7 +165,8 @@ func (rc *Records) tooLongPiece(h *frag.Header) bool {
 }
 
 // acceptPiece adds a piece of the received shared packet to its fragment, and delivers the fragment
-// if it is complete. The argument "at" is the index of the piece.
+// if it is complete. The argument "at" of acceptPiece is the index of the piece in the shared
+// packet.
 func (rc *Records) acceptPiece(ep *peer.Endpoint, at int) {
 	h, msg, ok := rc.pieces.Add(&ep.Asm, at)
 	if !ok { // the fragment has failed, or a handler has ended the endpoint meanwhile

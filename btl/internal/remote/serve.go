@@ -132,8 +132,8 @@ func (s *Service[F]) AnswerResult(p *Peer[F], f F, number uint32, old uint64) *O
 	return o
 }
 
-// AnswerFailed makes fragment f the answer to the peer's get with the given number. The answer
-// reports that the get has failed, with the reason.
+// AnswerFailed makes fragment f the answer to the peer's get with the given number. The answer that
+// AnswerFailed makes reports that the get has failed, with the reason.
 func (s *Service[F]) AnswerFailed(p *Peer[F], f F, number uint32, reason uint8) *Operation[F] {
 	o := s.owe(p, f, frag.OpFailed)
 	o.body[0] = reason

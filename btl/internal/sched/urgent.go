@@ -7,10 +7,10 @@ const UrgentMax = 8
 // is limited, so that they delay the endpoint's other fragments and ACKs only briefly.
 type Urgent struct{ count uint8 }
 
-// Take reports whether the limits allow another urgent fragment at present. If they do, Take counts
-// this fragment. The argument "used" of Take is the number of packets in the channel's send queue,
-// and "depth" is the capacity of this queue. Urgent fragments are allowed to fill at most half of
-// the channel's send queue.
+// Take reports whether the limits allow another urgent fragment at present. If the limits allow
+// another urgent fragment, Take counts it. The argument "used" of Take is the number of packets in
+// the channel's send queue, and "depth" is the capacity of this queue. Urgent fragments are allowed
+// to fill at most half of the channel's send queue.
 func (u *Urgent) Take(used, depth int) bool {
 	if u.count >= UrgentMax || 2*used >= depth {
 		return false

@@ -48,7 +48,7 @@ const MissedMax = 2
 const PausePolls = 2
 
 // AloneBytesMin is the minimum packet size, in bytes, at which a poll can be limited to one packet.
-// A poll for smaller packets than AloneBytesMin can return more packets than its limit, because the
+// A poll for packets smaller than AloneBytesMin may return more packets than its limit, because the
 // kernel coalesces small packets.
 const AloneBytesMin = 16 << 10
 

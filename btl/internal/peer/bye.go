@@ -24,8 +24,8 @@ func (ep *Endpoint) mayBeConnectedThere() bool {
 		ep.ID.State == stateConnecting && ep.ID.Handshake.ReachesPeer() && !ep.ID.Counted
 }
 
-// MayBeNext reports whether n is a possible value of the peer's next sequence number. The Bye of an
-// aborted connection must have this sequence number.
+// MayBeNext reports whether n can be the peer's next sequence number, which the Bye of an aborted
+// connection must have.
 func (ep *Endpoint) MayBeNext(n seq.Num) bool {
 	if ep.ID.Counted {
 		return n == 0

@@ -6,10 +6,9 @@ import (
 	"gobtl/btl/internal/stats"
 )
 
-// Over a reliable fabric, a peer without memory for a chunked fragment sends a Nack, and this side
-// sends the whole fragment again. Before each new attempt to send a refused fragment, the endpoint
-// sends no large fragments for some time (package backoff). During this pause, small fragments are
-// still sent.
+// Over a reliable fabric, a peer without memory for a chunked fragment sends a Nack, and this
+// side sends the whole fragment again. Before each new attempt to send a refused fragment, the
+// endpoint sends no large fragments for some time (package backoff). Small fragments do not pause.
 
 // resendWhole puts a chunked fragment, for which the peer had no memory, back into its queue. The
 // refused fragment goes to the front of the queue, or behind a partly sent fragment, because the

@@ -67,7 +67,7 @@ func (bu *Buffers) pathRefused(s *fabric.Send, err error) {
 	bu.Timers.Paths.Refused(ep, int(s.Len+s.RegionLen))
 }
 
-// tooLarge reports whether a packet of sizeBytes must be sent in several Parts (slices that fit
+// tooLarge reports whether a packet of sizeBytes has to be sent in several Parts (slices that fit
 // into datagrams).
 func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.MTU && !ep.ID.Counted }
 

@@ -10,9 +10,9 @@ import (
 
 // An operation on a peer's memory is sent as a fragment, and uses the same queues, sequence
 // numbers, retransmissions and OnDone functions as a message. The additional state of a memory
-// operation is in the field Op of its Fragment, and is managed by package remote. A reply for which
-// an operation waits counts in the field "out" of its Fragment, like an unacknowledged packet. The
-// code for the requester of an operation is in remote_ask.go, and the code for its target is in
+// operation is the field Op of its Fragment, which package remote manages. An operation that waits
+// for a reply counts the reply in the field "out" of its Fragment, like an unacknowledged packet.
+// The code for the requester of an operation is in remote_ask.go, and the code for its target is in
 // package receive (remote.go).
 
 // Operation is the additional state of a fragment for a get, an atomic operation, a reply, or a put

@@ -36,8 +36,7 @@ func few(free, reserve int) int {
 	return max(1, (min(free, reserve)-reserve/2)/NewcomersShare)
 }
 
-// MayAdd returns how many more items an endpoint may take. MayAdd has the same arguments as
-// MayHave.
+// MayAdd returns how many more items an endpoint may take. The arguments are those of MayHave.
 func MayAdd(held, free, all int, alone bool) int {
 	reserve := all / NewcomersShare
 	if alone {

@@ -6,13 +6,13 @@ import (
 	"math/bits"
 )
 
-// The errors of Add, AddLanded and BeginLanded are those below, ErrKind and ErrBounds. These
-// methods do not wrap their errors.
+// The methods Add, AddLanded and BeginLanded return the errors below, ErrKind or ErrBounds, without
+// wrapping them.
 var (
 	// ErrMismatch means that a chunk's header and earlier chunks of the same fragment have different
 	// fragment sizes, tags or chunk sizes.
 	ErrMismatch = errors.New("frag: chunk contradicts its fragment")
-	// ErrOverlap means that a chunk arrived that was already received.
+	// ErrOverlap means that the chunk was already received.
 	ErrOverlap = errors.New("frag: chunk received before")
 	// ErrTooLarge means that a fragment is larger than PoolConfig.FragBytesMax.
 	ErrTooLarge = errors.New("frag: fragment exceeds the limit")
@@ -24,17 +24,19 @@ var (
 	// ErrBudget means that the reassembly memory reached its limit, BytesMax or PeerBytesMax of
 	// PoolConfig. After ErrBudget, the caller may later call Add again with the same packet.
 	ErrBudget = errors.New("frag: reassembly memory exhausted")
-	// ErrShare is an ErrBudget that only the peer itself has caused: the peer has reached
-	// PeerBytesMax or its limit on unfilled memory, or has sent a chunk too far ahead.
+	// ErrShare is an ErrBudget that the peer itself has caused, so that memory of other peers would
+	// not help. The peer has reached PeerBytesMax or its limit on unfilled memory, or has sent a chunk
+	// too far ahead.
 	ErrShare = fmt.Errorf("%w by the peer itself", ErrBudget)
 )
 
-// Scarce reports whether an error of Add or Reserve means that the pool lacks memory, and that the
-// memory of other peers would help. Scarce returns false for ErrShare.
+// Scarce reports whether an error of Add or Reserve means that all peers together have used up the
+// pool's memory. Scarce returns false for ErrShare, which the peer itself has caused.
 func Scarce(err error) bool { return errors.Is(err, ErrBudget) && !errors.Is(err, ErrShare) }
 
 // ActiveMax is the largest number of unfinished fragments of one Assembler. ActiveMax is half of
-// the largest send window in packets, because each fragment in chunks takes at least two packets.
+// the largest send window in packets, because a fragment that is divided into chunks takes at least
+// two packets.
 const ActiveMax = 2048
 
 const (
@@ -47,7 +49,7 @@ const (
 // Assembler reassembles the fragments of one peer from chunks. An Assembler without unfinished
 // fragments takes a few words of memory. An Assembler with unfinished fragments has a table of 8 to
 // ActiveMax entries. The table index of a fragment is its id modulo the length of the table. A zero
-// Assembler must be initialised by Init before use.
+// Assembler is not ready for use before Init is called.
 type Assembler struct {
 	pool        *Pool
 	slots       []*Message
@@ -59,7 +61,7 @@ type Assembler struct {
 	starter        bool  // the memory of a fragment is only large enough for its first packet
 }
 
-// Init makes the Assembler ready for a peer. The caller must call Drop before it calls Init again.
+// Init makes the Assembler ready for a peer. Between two calls of Init, the caller must call Drop.
 func (a *Assembler) Init(pool *Pool) { *a = Assembler{pool: pool} }
 
 // Active returns the number of unfinished fragments.
@@ -68,22 +70,23 @@ func (a *Assembler) Active() int { return int(a.active) }
 // ActiveBytes returns the total capacity, in bytes, of the buffers of all unfinished fragments.
 func (a *Assembler) ActiveBytes() int64 { return a.activeBytes }
 
-// ArrivedBytes returns how many bytes of unfinished fragments have arrived.
+// ArrivedBytes returns the number of received bytes of the unfinished fragments.
 func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 
-// Add copies the payload of the chunk with header h to the buffer of its fragment. The header h of
-// the chunk given to Add must have passed Decode, and must not have FlagPut. If the chunk completes
-// the fragment, Add returns the message, which the caller must release by Message.Release. The
-// argument inOrder of Add says whether the packet is the next in sequence from the peer.
+// Add copies the payload of the chunk with header h to the buffer of its fragment. Decode must have
+// accepted the header h, and h must not have FlagPut. If the chunk completes the fragment, Add
+// returns the message, which the caller must release by Message.Release. If the fragment is not
+// complete, Add returns nil instead of a message. The argument inOrder of Add says whether the
+// packet is the next in sequence from the peer.
 //
-// After an error, the Assembler is unchanged. The caller must not acknowledge the packet if Add
-// returns an error. ErrBudget and ErrSlot are temporary. Any error of Add other than ErrBudget and
-// ErrSlot means that the peer violates the protocol.
+// An error of Add leaves the Assembler unchanged. The caller must not acknowledge the packet if Add
+// returns an error. The errors ErrBudget and ErrSlot of Add are temporary. Any error of Add other
+// than ErrBudget and ErrSlot means that the peer violates the protocol.
 //
 // The last FragBytesMax bytes below each memory limit (BytesMax and PeerBytesMax) are reserved for
 // fragments whose packets arrive in order. A fragment may use the memory reserve only if its first
 // packet arrives in order. Without a memory reserve, fragments that begin after a lost packet could
-// take all memory, and the retransmission of the lost packet would be refused for ever.
+// take all memory. The receiver would then refuse the retransmission of the lost packet for ever.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
 	m, chunk, _, err := a.place(h, len(payload), inOrder, nil)
 	if err != nil {
@@ -105,9 +108,10 @@ func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*M
 	return nil, nil
 }
 
-// The method place finds the fragment of a received chunk or begins a new fragment, and enlarges
+// The method "place" finds the fragment of a received chunk or begins a new fragment, and enlarges
 // the fragment's buffer if the chunk (n bytes) does not fit. The argument "leaving" of the method
-// place is nil, or a fragment whose memory will be free before the chunk is added.
+// "place" may be nil, and otherwise is a fragment whose memory will be free before the chunk is
+// added.
 func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	m *Message, chunk uint32, begun bool, err error,
 ) {
@@ -137,7 +141,7 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 // AddLanded works like Add for a chunk that the fabric has already written to the reassembly buffer
 // of its fragment. The chunk has payloadBytes of payload. The fabric must have written the chunk to
 // memory that ChunkMemory has returned. AddLanded returns ErrNotBegun if the chunk belongs to no
-// unfinished fragment, or exceeds its buffer.
+// unfinished fragment, or if the fragment's buffer is too short for the chunk.
 func (a *Assembler) AddLanded(h *Header, payloadBytes int) (*Message, error) {
 	chunk, err := locate(h, payloadBytes)
 	if err != nil {
@@ -159,9 +163,9 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes int) (*Message, error) {
 }
 
 // BeginLanded works like AddLanded, for a fragment of which no chunk has been added yet. The
-// argument mem of BeginLanded is memory that Anticipate returned, to which the fabric must have
+// argument "mem" of BeginLanded is memory that Anticipate returned, to which the fabric must have
 // written the fragment's first chunk. BeginLanded returns ErrNotBegun if mem is not the buffer that
-// the new fragment would get. The argument inOrder of BeginLanded, and errors other than
+// the new fragment would get. The argument inOrder of BeginLanded, and all errors except
 // ErrNotBegun, have the same meaning as in Add.
 func (a *Assembler) BeginLanded(h *Header, payloadBytes int, inOrder bool, mem []byte,
 ) (*Message, error) {
@@ -190,8 +194,8 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes int, inOrder bool, mem [
 
 // Anticipate works like ChunkMemory, for a fragment of which no chunk has arrived. Anticipate
 // returns memory of the idle buffer that the next fragment of the given size will get, or nil if
-// there is no idle buffer of this size. The memory that Anticipate returned may be written until
-// the pool next allocates or takes back a reassembly buffer, for any peer.
+// there is no idle buffer of this size. The fabric may write to the memory that Anticipate returned
+// until the pool next allocates or takes back a reassembly buffer of any peer.
 func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	maxBytes int,
 ) []byte {
@@ -206,9 +210,9 @@ func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	return m.mem[:n:n]
 }
 
-// The method whole rounds maxBytes down to a number of whole chunks, starting with the chunk at the
-// given offset. If the remainder of the fragment fits in maxBytes, the method whole returns the
-// remainder's length.
+// The method "whole" rounds maxBytes down to a number of whole chunks, starting with the chunk at
+// the given offset. If the remainder of the fragment fits in maxBytes, the method "whole" returns
+// the remainder's length.
 func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 	rest, limit := uint64(sizeBytes-offset), uint64(max(maxBytes, 0))
 	if rest <= limit {
@@ -227,12 +231,12 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 // given offset, is at most maxBytes long, contains only whole chunks, and ends before the next
 // chunk that was already received. ChunkMemory returns nil if there is no unfinished fragment with
 // the id fragID, or if no chunk of the fragment begins at the given offset. ChunkMemory also
-// returns nil if the chunk at the offset was already received, or does not fit in maxBytes or in
-// the fragment's buffer.
+// returns nil if the chunk at the offset was already received, or if it does not fit in maxBytes or
+// in the fragment's buffer.
 //
-// The memory that ChunkMemory returned may be written until one of its chunks is added, or until
-// the fragment is complete or discarded. If the fabric writes the payload of another packet to a
-// chunk's memory, Add later overwrites this payload with the chunk.
+// The fabric may write to the memory that ChunkMemory returned until one of its chunks is added, or
+// until the fragment is complete or discarded. If the fabric writes the payload of a wrong packet
+// to the memory of a chunk, the right payload overwrites it when Add adds the chunk.
 func (a *Assembler) ChunkMemory(fragID, offset uint32, maxBytes int) []byte {
 	m := a.find(fragID)
 	if m == nil || offset >= m.sizeBytes || int64(offset) >= m.roomBytes() {
@@ -269,13 +273,13 @@ func locate(h *Header, n int) (chunk uint32, err error) {
 	return chunk, nil
 }
 
-// The method contradicts reports whether the fragment size, the tag or the chunk sizes in h differ
-// from earlier chunks of the same fragment.
+// The method "contradicts" reports whether the fragment size, the tag or the chunk sizes in the
+// header h differ from those of earlier chunks of the same fragment.
 func (m *Message) contradicts(h *Header) bool {
 	return m.sizeBytes != h.SizeBytes || m.Tag != h.Tag || m.grid != gridOf(h)
 }
 
-// The method mark records the arrival of the chunk with the given index.
+// The method "mark" records the arrival of the chunk with the given index.
 func (m *Message) mark(h *Header, chunk uint32) error {
 	if m.contradicts(h) {
 		return ErrMismatch
@@ -289,7 +293,7 @@ func (m *Message) mark(h *Header, chunk uint32) error {
 	return nil
 }
 
-// The method gap returns how many consecutive chunks are missing, starting with the chunk of the
+// The method "gap" returns how many consecutive chunks are missing, starting with the chunk of the
 // given index. The result is at most limit.
 func (m *Message) gap(chunk, limit uint32) uint32 {
 	word := chunk >> 6
@@ -327,8 +331,8 @@ func (a *Assembler) find(fragID uint32) *Message {
 	return m
 }
 
-// The method enter puts a new fragment into the Assembler's table of unfinished fragments. If the
-// table has less than 2^slotBits entries, the method enter enlarges the table to 2^slotBits
+// The method "enter" puts a new fragment into the Assembler's table of unfinished fragments. If the
+// table has less than 2^slotBits entries, the method "enter" enlarges the table to 2^slotBits
 // entries.
 func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	if len(a.slots) < 1<<slotBits {
@@ -340,9 +344,10 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	a.addEmpty(m.emptyBytes())
 }
 
-// slotBits returns the base-2 logarithm of the smallest table size, not below the present size, at
-// which a new fragment does not collide with an existing fragment. If the fragments collide in
-// every table of a permitted size, the result of slotBits exceeds tableSlotsMaxBits.
+// slotBits returns the base-2 logarithm of the table size that a new fragment requires. The
+// required size is the smallest one, not below the present size, at which the new fragment collides
+// with no existing fragment. If fragments would collide even in the largest table, slotBits returns
+// a number above tableSlotsMaxBits.
 func (a *Assembler) slotBits(fragID uint32) int {
 	if len(a.slots) == 0 {
 		return tableSlotsMinBits
@@ -396,8 +401,8 @@ func (a *Assembler) Drop() {
 	a.allowanceBytes = 0
 }
 
-// Forget discards the unfinished fragment with the given id, if there is one, because the sender
-// has cancelled the fragment.
+// Forget discards the unfinished fragment with the given id, if there is one. The caller calls
+// Forget when the sender has cancelled the fragment.
 func (a *Assembler) Forget(fragID uint32) {
 	if m := a.find(fragID); m != nil {
 		a.discard(m)

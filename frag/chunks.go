@@ -1,7 +1,7 @@
 package frag
 
-// Chunks returns into how many chunks of at most roomBytes a fragment of sizeBytes is divided. An
-// empty fragment has 0 chunks. Chunks panics if roomBytes is 0.
+// Chunks returns the number of chunks of at most roomBytes into which a fragment of sizeBytes is
+// divided. An empty fragment has 0 chunks. Chunks panics if roomBytes is 0.
 func Chunks(sizeBytes, roomBytes uint32) uint32 {
 	n := sizeBytes / roomBytes
 	if sizeBytes%roomBytes != 0 {
@@ -11,8 +11,8 @@ func Chunks(sizeBytes, roomBytes uint32) uint32 {
 }
 
 // grid is the division of a fragment into chunks. The field "first" is the length of the first
-// chunk, and the field "chunk" is the length of each later chunk, except that the last chunk may be
-// shorter. Neither length is 0.
+// chunk. The field "chunk" is the length of each later chunk, except the last one, which can be
+// shorter. The lengths in the fields "first" and "chunk" are never 0.
 type grid struct{ first, chunk uint32 }
 
 func gridOf(h *Header) grid { return grid{uint32(h.FirstBytes), uint32(h.ChunkBytes)} }
@@ -24,8 +24,8 @@ func (g grid) index(offset uint32) uint32 {
 	return 1 + (offset-g.first)/g.chunk
 }
 
-// The method size returns the length of the chunk with the given index, which must not be the last
-// chunk.
+// The method "size" returns the length of the chunk with the given index, which must not be the
+// last chunk.
 func (g grid) size(index uint32) uint32 {
 	if index == 0 {
 		return g.first
@@ -33,8 +33,9 @@ func (g grid) size(index uint32) uint32 {
 	return g.chunk
 }
 
-// start returns the offset of the chunk with the given index in its fragment. For an index beyond
-// the last chunk, the offset that the method start returns may exceed 32 bits.
+// start returns the offset of the chunk with the given index in its fragment. The result of the
+// method "start" has 64 bits, because the offset can exceed 32 bits if the index is beyond the last
+// chunk.
 func (g grid) start(index uint32) uint64 {
 	if index == 0 {
 		return 0

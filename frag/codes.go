@@ -14,19 +14,18 @@ const (
 	NackNoHandler = 2
 	// NackRecord means that the receiver has no handler for the tag of one fragment in a Pack (a
 	// packet of several small fragments). The payload of a Nack with NackRecord is the tag without a
-	// handler, in one byte. A Nack with NackRecord means that no fragment of the Pack was delivered,
-	// except on networks without loss. On a network without loss, a Nack with NackRecord means that
-	// the other fragments of the Pack were delivered.
+	// handler, in one byte. On a network without loss, all other fragments of the refused Pack were
+	// delivered. On any other network, no fragment of the refused Pack was delivered.
 	NackRecord = 3
 	// NackMemory means that the receiver had no memory to reassemble the packet's fragment. On a
 	// network without loss, the sender must send the whole fragment again after NackMemory.
 	NackMemory = 4
-	// NackBounds means that the memory that an operation would access is not aligned, or is outside of
-	// the memory region. A peer that has not announced FeatureOps gets NackAccess instead of
+	// NackBounds means that an operation would access memory that is not aligned, or that is outside
+	// of the memory region. A peer that has not announced FeatureOps receives NackAccess instead of
 	// NackBounds.
 	NackBounds = 5
 	// NackRight means that the memory region does not permit the operation. A peer that has not
-	// announced FeatureOps gets NackAccess instead of NackRight.
+	// announced FeatureOps receives NackAccess instead of NackRight.
 	NackRight = 6
 )
 
@@ -44,8 +43,8 @@ const (
 	// RejectKept means that the receiver's application has stored the connection request, and will
 	// accept or refuse it later. The payload of a RejectKept is the time, in milliseconds, after which
 	// the peer must send its Hello again. If the payload of a RejectKept is 0, the application has
-	// decided, and the peer must send its Hello again immediately. A RejectKept is sent only to a
-	// peer that has announced FeatureKept.
+	// already decided about the request, and the peer must send its Hello again immediately. A module
+	// sends a RejectKept only to a peer that has announced FeatureKept.
 	RejectKept = 9
 
 	rejectLast = RejectKept
@@ -63,8 +62,8 @@ const (
 	ByeNarrow  = 3 // the path carries no datagrams of the minimum size
 	ByeBroken  = 4 // the receiver of the Bye, or the fabric, has broken the protocol
 	ByeDead    = 5 // the receiver of the Bye has acknowledged nothing for too long
-	// If the sender's application gives a code (0 to ByeOwnerMax), the Bye carries ByeOwner plus this
-	// code.
+	// If the sender's application closes the connection with a code of its own (0 to ByeOwnerMax), the
+	// Bye carries ByeOwner plus this code.
 	ByeOwner    = 0x8000
 	ByeOwnerMax = 0x7FFF
 )
@@ -90,8 +89,8 @@ func PutByeCode(b []byte, code uint16) int {
 	return ByeCodeBytes
 }
 
-// ByeEndsAtOnce reports whether a Bye with the given code ends the connection even if packets sent
-// before the Bye are missing.
+// ByeEndsAtOnce reports whether a Bye with the given code ends the connection immediately, even if
+// packets sent before the Bye have not arrived.
 func ByeEndsAtOnce(code uint16) bool { return code != ByeClosed && code < ByeOwner }
 
 var byeWords = [...]string{
@@ -100,7 +99,7 @@ var byeWords = [...]string{
 	ByeDead: "it got no acknowledgement from here in time",
 }
 
-// ByeWord describes the code of a Bye in a few words.
+// ByeWord returns a short text that describes the code of a Bye.
 func ByeWord(code uint16) string {
 	switch {
 	case code >= ByeOwner:

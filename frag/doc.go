@@ -18,27 +18,26 @@
 //	payload of a Pack   records, tag u8, flags u8, lengthBytes u16, then so many bytes
 //
 // Decoding is total, which means that any bytes give a packet or an error and never a panic.
-// Decoding of packets is also canonical, which means that each packet has only one encoding.
+// Decoding is also canonical, which means that only one encoding of each packet is accepted.
 // Reserved fields of a packet must be zero, and the length fields must match the datagram exactly.
 //
-// A fragment that is larger than a packet is divided into chunks of equal length. Only the first
-// chunk and the last chunk of a fragment may have other lengths than the rest. The receiver has an
-// Assembler for the chunks of each peer. All Assemblers of a module take their buffers from one
-// Pool.
+// A fragment that is larger than a packet is divided into chunks of equal length, except that the
+// first chunk and the last chunk may have other lengths. The receiver has an Assembler for the
+// chunks of each peer. All Assemblers of a module take their buffers from one Pool.
 //
 //	                Add, new id              Add, last one missing         Message.Release
 //	(Pool, idle) --------------> assembling ---------------------> message ---------------> (Pool)
 //	                                 |                                                         ^
 //	                                 +------------------- Assembler.Drop ----------------------+
 //
-// The Assembler copies a chunk to its position in the fragment (Add), or accepts a chunk that the
-// fabric has already written there (ChunkMemory, AddLanded). A bitmap with one bit per chunk
-// detects overlaps. The bitmap grows with the memory of the fragment. Each byte of a complete
-// message was received from the peer, so that a reused buffer reveals none of its previous content.
-// Every size that a peer can choose is bounded. A Pool limits the size of a fragment, the number of
-// unfinished fragments of a peer, and the memory for unfinished fragments of each peer and of all
-// peers.
+// The Assembler copies a chunk to its position in the fragment's buffer (Add), or accepts a chunk
+// that the fabric has already written to this position (ChunkMemory, AddLanded). A bitmap with one
+// bit per chunk detects chunks that arrive twice. The bitmap grows with the fragment's buffer. Each
+// byte of a complete message was received from the peer, so that a reused buffer reveals none of
+// its previous content. Every size that a peer can choose is bounded. A Pool limits the size of a
+// fragment, the number of unfinished fragments of a peer, and the memory for unfinished fragments
+// of each peer and of all peers.
 //
-// Functions are safe for use from any goroutine. A Pool, its Assemblers and its Messages may be
-// used by only one goroutine at a time, which is the one that drives the module.
+// Any goroutine may call the functions of package frag. A Pool, its Assemblers and its Messages
+// must be used by only one goroutine at a time, which is the one that calls the module's Progress.
 package frag

@@ -21,14 +21,14 @@ var (
 	// ErrTag means that the packet's header has a reserved tag, or a tag that packets of its kind must
 	// not have.
 	ErrTag = errors.New("frag: tag invalid for this packet kind")
-	// ErrConn means that the connection tag in the header is zero, which only a Hello may have.
+	// ErrConn means that the connection tag in the header is zero, which is permitted only in a Hello.
 	ErrConn = errors.New("frag: packet without connection tag")
 	// ErrLength means that the datagram's length contradicts the payload length in its header, or that
 	// the payload length is not permitted for the kind of the packet.
 	ErrLength = errors.New("frag: packet length does not match its header")
-	// ErrBounds means that an offset, a size or a range in the packet is invalid. A packet causes
-	// ErrBounds by an empty chunk, a chunk at a wrong position in its fragment, a put whose end offset
-	// overflows 64 bits, or an empty range of protocol versions.
+	// ErrBounds means that an offset, a size or a range in the packet is invalid. Causes of ErrBounds
+	// are an empty chunk, a chunk at a wrong position in its fragment, a put whose end offset
+	// overflows 64 bits, and an empty range of protocol versions.
 	ErrBounds = errors.New("frag: offset or size out of bounds")
 	// ErrReserved means that a reserved field of the packet, which must be zero, is not zero.
 	ErrReserved = errors.New("frag: reserved field is not zero")

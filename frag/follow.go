@@ -1,9 +1,9 @@
 package frag
 
-// Followers computes the headers of the chunks that follow a given chunk of a fragment, as long as
-// these chunks have the same size. The packets with the computed headers must have consecutive
-// packet numbers and consecutive sequence numbers, and must carry no ACK. The headers of
-// consecutive chunks differ only in the packet number, the sequence number and the offset.
+// Followers computes the headers of the chunks that follow a given chunk of a fragment and have the
+// same size as this chunk. Followers requires that the packets have consecutive packet numbers and
+// consecutive sequence numbers, and carry no ACK. The headers of consecutive chunks differ only in
+// the packet number, the sequence number and the offset.
 type Followers struct {
 	words [HeaderBytesMax / 8]uint64 // the next header, as encoded by Encode
 	step  uint64                     // payload bytes of each packet
@@ -12,11 +12,11 @@ type Followers struct {
 	op    bool
 }
 
-// The constants below are indices of 64-bit words in a header, for the words that differ between
-// the headers of two consecutive chunks. The packet number is the upper half of the word with the
-// index wordNumber. The sequence number is the lower half of the word with the index wordSeq, and
-// the upper half of this word is zero. The offset of a chunk is the lower half of the word with the
-// index wordOffset. The offset of a put takes the whole word with the index wordPut.
+// The constants below are the indices of the 64-bit words of a header that differ between two
+// consecutive chunks. The packet number is the upper half of the word with the index wordNumber.
+// The sequence number is the lower half of the word with the index wordSeq, and the upper half of
+// this word is zero. The offset of a chunk is the lower half of the word with the index wordOffset.
+// The offset of a put takes the whole word with the index wordPut.
 const (
 	wordNumber = 1
 	wordSeq    = 2
@@ -27,7 +27,7 @@ const (
 )
 
 // After sets f to the headers of the chunks that follow the chunk with the header h. All fields of
-// h must be set. If the next chunk has another size, f is empty.
+// h must be set. If the next chunk has a different size, f is empty.
 func (f *Followers) After(h *Header) {
 	var b [HeaderBytesMax]byte
 	next := *h
@@ -51,7 +51,7 @@ func (f *Followers) After(h *Header) {
 	}
 }
 
-// Write writes the header of the next chunk to b, which must be long enough.
+// Write writes the header of the next chunk to b, which must have room for the header.
 func (f *Followers) Write(b []byte) {
 	c := (*[ChunkHeaderBytes]byte)(b) // a loop would cost more than the copies
 	le.PutUint64(c[0:], f.words[0])

@@ -20,8 +20,7 @@ const (
 // Kind is the type of a packet, in the low nibble of the packet's second byte.
 type Kind uint8
 
-// Packets of the kinds Frag, Chunk and Pack have a sequence number, and packets of all other kinds
-// have none.
+// Only packets of the kinds Frag, Chunk and Pack have a sequence number of their own.
 const (
 	KindFrag     Kind = 1  // a whole fragment, or a transport mark (TagBye, TagVoid)
 	KindChunk    Kind = 2  // a part of a fragment larger than a packet
@@ -68,11 +67,13 @@ const (
 	// FlagAck says that the header fields Ack, Credit and CreditBytes are valid. In a packet without
 	// FlagAck, the fields Ack, Credit and CreditBytes are zero.
 	FlagAck Flags = 1 << 0
-	// FlagPut says that the receiver writes the payload to one of its memory regions (fields Handle
-	// and PutOffset), and passes it to no handler. FlagPut is permitted only in a Frag or a Chunk.
+	// FlagPut says that the packet is a put, whose payload the receiver writes to one of its memory
+	// regions (fields Handle and PutOffset), without calling a handler. FlagPut is permitted only in a
+	// Frag or a Chunk.
 	FlagPut Flags = 1 << 1
-	// FlagDup says that the packet's acknowledgement only answers duplicate packets, and is no sign of
-	// a lost packet. FlagDup requires FlagAck.
+	// FlagDup says that the packet's acknowledgement only answers duplicate packets. An
+	// acknowledgement with FlagDup is no sign of a lost packet, even if it repeats the previous one.
+	// FlagDup requires FlagAck.
 	FlagDup Flags = 1 << 2
 	// FlagSack says that the payload of an Ack is a Sack (selective acknowledgement). FlagSack is
 	// permitted only in an Ack, and only if both ends have announced FeatureSack.
@@ -81,9 +82,10 @@ const (
 	// Header.Op. FlagOp is permitted only in a Frag or a Chunk, and only if both ends have announced
 	// FeatureOps.
 	FlagOp Flags = 1 << 4
-	// FlagAsk requests the acknowledgement of all packets up to the header's Seq. A module that
-	// receives an Ack with FlagAsk should send the acknowledgement immediately. FlagAsk is
-	// permitted only in an Ack, and only if both ends have announced FeatureAsk.
+	// FlagAsk requests the acknowledgement of all packets with sequence numbers up to and including
+	// the header's Seq. A module that receives an Ack with FlagAsk should send the acknowledgement
+	// immediately. FlagAsk is permitted only in an Ack, and only if both ends have announced
+	// FeatureAsk.
 	FlagAsk Flags = 1 << 5
 	// FlagLater permits the receiver to delay the acknowledgement of the packet for longer than usual.
 	// FlagLater is permitted only if both ends have announced FeatureLater, and only in a Frag with
@@ -92,8 +94,8 @@ const (
 )
 
 // The receiver chooses the handler for a fragment by its tag, which is in a Frag, in a Chunk, or in
-// a record of a Pack. A tag above TagUserMax belongs to the transport, and is reserved if it has no
-// constant. The header of a put or a Pack has tag 0.
+// a record of a Pack. Tags above TagUserMax belong to the transport, and those without a constant
+// below are reserved. The header of a put or a Pack has tag 0.
 const (
 	TagUserMax = 0xEF // the largest tag that a caller may use
 	TagVoid    = 0xFE // an empty Frag that replaces a packet refused with a Nack
@@ -130,8 +132,7 @@ const (
 )
 
 // Header is a decoded packet header. The fields Kind and Flags of a header determine which other
-// fields are valid. Decode sets header fields that are not valid to zero, and Encode ignores the
-// values of such fields.
+// fields are valid. Decode sets header fields that are not valid to zero, and Encode ignores them.
 type Header struct {
 	Conn      uint64 // the receiver's connection tag; 0 only in a Hello before the tag is known
 	Handle    uint64 // FlagPut: the target region
@@ -142,12 +143,12 @@ type Header struct {
 	// an Ack with FlagAsk, Seq is the sequence number up to which an acknowledgement is requested. In
 	// packets of the other kinds Seq is zero.
 	Seq seq.Num
-	// Ack is valid only with FlagAck, and is the highest sequence number that the packet's sender has
-	// received in order.
+	// Ack is the highest sequence number that the packet's sender has received in order. Ack is valid
+	// only with FlagAck.
 	Ack seq.Num
-	// Number is the lower half of the packet number. On each channel of a connection, every packet
-	// that a module sends, also a retransmission, has a different packet number. If Conn is 0, Number
-	// is 0.
+	// Number is the lower half of the packet number. On each channel of a connection, every
+	// transmission, including each retransmission, has a new packet number. If the connection tag Conn
+	// is 0, the packet number is also 0.
 	Number      uint32
 	FragID      uint32 // Chunk: id of the fragment, ascending per sender
 	SizeBytes   uint32 // Chunk: size of the whole fragment
@@ -155,9 +156,9 @@ type Header struct {
 	Op          uint32 // FlagOp: number of the operation, which the requester has chosen
 	PayloadLen  uint16 // payload bytes after the header
 	Credit      uint16 // FlagAck: packets after Ack that the sender has room for
-	// CreditBytes is valid only with FlagAck, and limits the bytes that the peer may send in packets
-	// with sequence numbers above Ack. The unit of CreditBytes is CreditBytesUnit. If CreditBytes is
-	// CreditBytesAll, the peer has no limit in bytes.
+	// CreditBytes limits the total size of the packets with sequence numbers above Ack that the peer
+	// may send. CreditBytes is valid only with FlagAck. The unit of CreditBytes is CreditBytesUnit. If
+	// CreditBytes is CreditBytesAll, the peer has no limit in bytes.
 	CreditBytes uint16
 	// FirstBytes and ChunkBytes are the chunk sizes of the fragment in a Chunk without FlagPut, and 0
 	// in other packets. FirstBytes is the size of the first chunk. ChunkBytes is the size of each
@@ -236,8 +237,8 @@ func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 	return DecodeOver(pkt, 0, h)
 }
 
-// DecodeOver works like Decode, for a datagram that ends with overheadBytes (at most
-// OverheadBytesMax) of another protocol layer. The payload ends before the overheadBytes.
+// DecodeOver works like Decode, for a datagram that ends with a trailer of another protocol layer.
+// The trailer is overheadBytes long, at most OverheadBytesMax, and is not part of the payload.
 func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err error) {
 	pkt = pkt[:max(0, len(pkt)-overheadBytes)]
 	n, err := decodeHeader(pkt, len(pkt), h)
@@ -253,13 +254,14 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 	return payload, nil
 }
 
-// DecodeSplit works like Decode, for a datagram of sizeBytes whose first bytes are in the slice
-// head and whose other bytes are in other memory. The slice head must contain the whole header.
-// DecodeSplit returns the length of the header, after which the payload begins. DecodeSplit returns
-// ErrKind for an undefined kind, and for a packet whose payload must be checked by Decode. Decode
-// checks the payload of a Pack, Hello, HelloAck, Reject, Retry, Part, Ping or Pong, of a Nack with
-// NackRecord, of an Ack with a Sack, and of a Bye with a code. If DecodeSplit returns ErrKind, the
-// caller must copy the whole datagram to one buffer, and call Decode.
+// DecodeSplit works like Decode, for a datagram of sizeBytes of which only the first bytes are in
+// the slice "head", and the remaining bytes are in other memory. The slice "head" must contain the
+// whole header. DecodeSplit returns the length of the header, after which the payload begins.
+// DecodeSplit returns ErrKind for an undefined kind. DecodeSplit also returns ErrKind for a packet
+// whose payload only Decode can check. Decode checks the payload of a Pack, Hello, HelloAck,
+// Reject, Retry, Part, Ping or Pong, of a Nack with NackRecord, of an Ack with a Sack, and of a Bye
+// with a code. If DecodeSplit returns ErrKind, the caller must copy the whole datagram to one
+// buffer, and call Decode.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
 	if err != nil {
@@ -363,7 +365,7 @@ var allowedFlags = [16]Flags{
 }
 
 // inFragment reports whether a chunk's offset and length are valid for the fragment's size. A chunk
-// of a put may begin at any offset of the fragment.
+// of a put is allowed to begin at any offset of the fragment.
 func (h *Header) inFragment() bool {
 	if h.Flags&FlagPut != 0 {
 		return h.PayloadLen != 0 && h.FirstBytes|h.ChunkBytes == 0 &&
@@ -394,8 +396,8 @@ func decodePut(head []byte, h *Header) error {
 	return nil
 }
 
-// checkMark checks the header of a packet whose tag belongs to the transport (TagVoid or TagBye),
-// and which must be a Frag.
+// checkMark checks the header of a packet with a tag of the transport (TagVoid or TagBye). A packet
+// with such a tag must be a Frag.
 func checkMark(h *Header) error {
 	switch {
 	case h.Kind != KindFrag || h.Flags&(FlagOp|FlagLater) != 0 || h.Tag != TagBye && h.Tag != TagVoid:

@@ -4,7 +4,7 @@ package frag
 // docs/protocol.md, section 7.
 const (
 	HelloBytesMin = FragHeaderBytes + helloFixedBytes // a Hello without extensions, header included
-	// HelloBytesMax is the length of the longest packet that Hello.Encode writes.
+	// HelloBytesMax is the length in bytes of the longest packet that Hello.Encode writes.
 	HelloBytesMax = HelloBytesMin + 2*(extHeadBytes+AddrBytesMax) +
 		2*(extHeadBytes+CookieBytesMax) + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes +
 		extHeadBytes + PaddingBytesMax + extHeadBytes + NameBytesMax
@@ -35,12 +35,13 @@ const (
 	extMoved         = 8
 )
 
-// A feature is an optional part of the protocol, which is in use if both ends announce it in their
-// Hellos.
+// A feature is an optional part of the protocol. The two ends of a connection use a feature if both
+// announce it in their Hellos.
 const (
-	// FeatureReliable says that the sender's network does not lose, duplicate or reorder packets.
+	// FeatureReliable says that the network of the Hello's sender does not lose, duplicate or reorder
+	// packets.
 	FeatureReliable uint64 = 1 << 1
-	// FeatureKept says that the sender understands RejectKept and Hello.Moved.
+	// FeatureKept says that the sender of the Hello understands RejectKept and Hello.Moved.
 	FeatureKept uint64 = 1 << 6
 )
 
@@ -59,31 +60,33 @@ const (
 // Bit returns the channel's bit in Hello.Proven.
 func (p Probe) Bit() uint8 { return 1 << (p & (ProbeCount - 1)) }
 
-// Hello is the body of a Hello or HelloAck, with which a module describes itself to a peer.
+// Hello is the body of a handshake packet (Hello or HelloAck), with which a module describes itself
+// to a peer.
 type Hello struct {
 	Incarnation uint64 // random number of this run of the sender's module, not 0
 	Tag         uint64 // value for Header.Conn in packets to the sender, not 0
-	// Expected is the incarnation number of the module that the sender wants to reach. If Expected is
-	// 0, any incarnation is accepted.
+	// Expected is the incarnation number of the module that the sender of the Hello wants to reach. If
+	// Expected is 0, a module with any incarnation number can accept the Hello.
 	Expected uint64
 	// Nonce is a random number that the sender of a Hello chooses for each channel. A HelloAck or a
-	// Retry contains the nonce of the Hello that it answers. The nonce in a HelloAck or a Retry proves
-	// that the peer has received the Hello on the channel with this nonce.
+	// Retry contains the nonce of the Hello that it answers. By returning the nonce, the peer proves
+	// that it has received the Hello on this channel.
 	Nonce    uint64
 	Features uint64 // optional abilities; the common ones of both ends are used
 	Required uint64 // Features that the sender requires
 	// CommandName and DataName are the sender's endpoint addresses on the command channel and the data
-	// channel, as opaque bytes of at most AddrBytesMax. An empty name is not sent. In a Hello with
-	// cookies, CommandName and DataName are the addresses for which the cookies were issued.
+	// channel, as opaque bytes of at most AddrBytesMax. Encode omits CommandName or DataName if it is
+	// empty. In a Hello with cookies, CommandName and DataName are the addresses for which the cookies
+	// were issued.
 	CommandName []byte
 	DataName    []byte
-	// CommandCookie and DataCookie are the cookies, of at most CookieBytesMax, that the sender has
-	// received in Retry packets. An empty cookie is not sent.
+	// CommandCookie and DataCookie are the cookies, of at most CookieBytesMax, that the sender of the
+	// Hello has received in Retry packets. Encode omits an empty cookie.
 	CommandCookie []byte
 	DataCookie    []byte
 	Label         []byte // label that the sender's application chose; none if empty
-	// Moved is the name (type Name) of another module in the sender's process, and tells the receiver
-	// to connect to this other module instead. Moved may be set only in a HelloAck to a peer that has
+	// Moved redirects the receiver to another module in the process of the HelloAck's sender, and is
+	// the encoded Name of this module. Moved is permitted only in a HelloAck to a peer that has
 	// announced FeatureKept.
 	Moved        []byte
 	AwayMs       uint32 // how long the sender may be silent while it computes, in ms
@@ -108,8 +111,9 @@ type Hello struct {
 	Critical uint8
 }
 
-// The method valid reports whether all fields of the Hello are in their ranges. The sender's range
-// of protocol versions must include Version, because the packet itself has this version.
+// The method "valid" reports whether all fields of the Hello are in their ranges. The range of
+// protocol versions in a Hello must include Version, because the Hello itself is a packet of this
+// version.
 func (m *Hello) valid() bool {
 	return m.Incarnation != 0 && m.Tag != 0 && m.Required&^m.Features == 0 &&
 		m.WindowPkts >= 1 && m.WindowPkts <= WindowMax && m.FragBytesMax != 0 &&
@@ -120,14 +124,14 @@ func (m *Hello) valid() bool {
 		m.Probe < ProbeCount && m.Proven <= ProvenAll && m.Overhead <= OverheadBytesMax
 }
 
-// The type extension describes a known extension of a Hello by its type, its largest length and the
-// field for its value.
+// The type "extension" describes a known extension of a Hello by its type, its largest length and
+// the field for its value.
 type extension struct {
 	kind, most int
 	value      *[]byte
 }
 
-// The method extensions returns the Hello's extensions whose values are byte slices, in the order
+// The method "extensions" returns the Hello's extensions whose values are byte slices, in the order
 // in which they are sent.
 func (m *Hello) extensions() [5]extension {
 	return [...]extension{
@@ -140,8 +144,8 @@ func (m *Hello) extensions() [5]extension {
 }
 
 // Pad sets the field Padding so that the Hello is at least as long as a HelloAck with equally long
-// names. The padding prevents amplification attacks, because an answer to an address that is not
-// validated is never longer than the Hello.
+// names. With the padding, an answer to an address that is not validated is never longer than the
+// Hello, which prevents amplification attacks.
 func (m *Hello) Pad() {
 	const answerBytes = HelloBytesMin + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes
 	m.Padding = 0
@@ -156,7 +160,7 @@ func (m *Hello) Pad() {
 	}
 }
 
-// Bytes is the length of the whole packet that Encode writes, at most HelloBytesMax.
+// Bytes returns the length of the whole packet that Encode writes, at most HelloBytesMax.
 func (m *Hello) Bytes() int {
 	n := HelloBytesMin
 	for _, e := range m.extensions() {
@@ -273,7 +277,8 @@ func DecodeHello(payload []byte, m *Hello) error {
 }
 
 // decodeExtensions decodes the extensions in p. The extensions of a Hello must be in ascending
-// order of their types, each type may occur once, and known extensions must not be empty.
+// order of their types. Each type is permitted only once, and an extension of a known type must not
+// be empty.
 func (m *Hello) decodeExtensions(p []byte) error {
 	for last := -1; len(p) > 0; {
 		if len(p) < extHeadBytes || len(p) < extHeadBytes+int(p[1]) {
@@ -300,8 +305,8 @@ func (m *Hello) decodeExtensions(p []byte) error {
 	return nil
 }
 
-// The method extend stores the value of a known extension in the Hello, and reports whether the
-// value is well-formed.
+// The method "extend" stores the value of an extension of a known type in the Hello, and reports
+// whether the value is well-formed.
 func (m *Hello) extend(kind int, value []byte) bool {
 	switch kind {
 	case extAway:
@@ -322,8 +327,8 @@ func (m *Hello) extend(kind int, value []byte) bool {
 	return len(value) > 0 && len(value) <= e.most
 }
 
-// The function named away decodes the value of the extension extAway, a number of milliseconds. For
-// a malformed value, the result is 0.
+// The function "away" decodes the value of the extension extAway, a number of milliseconds. For a
+// malformed value, the result is 0.
 func away(value []byte) uint32 {
 	if len(value) != awayBytes {
 		return 0

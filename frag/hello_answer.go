@@ -12,8 +12,8 @@ const (
 )
 
 // Retry is the body of a packet of the kind Retry. A Retry answers a Hello from a source address
-// that is not validated yet. A module that receives a Retry sends its Hello again with the cookie
-// of the Retry.
+// that is not validated yet. A module that receives a Retry sends its Hello again, and includes the
+// cookie from the Retry.
 type Retry struct {
 	Nonce  uint64 // nonce of the Hello
 	Probe  Probe  // channel of the Hello
@@ -22,8 +22,8 @@ type Retry struct {
 }
 
 // Encode writes a whole Retry at the start of b, and returns the length of the packet. The argument
-// tag of Retry.Encode is the connection tag that the Hello contains (Hello.Tag). Encode panics if a
-// field is too long.
+// "tag" of Retry.Encode is the connection tag that the Hello contains (Hello.Tag). Encode panics if
+// a field is too long.
 func (r *Retry) Encode(b []byte, tag uint64) int {
 	if len(r.Addr) > AddrBytesMax || len(r.Cookie) < 1 || len(r.Cookie) > CookieBytesMax ||
 		r.Probe >= ProbeCount {
@@ -72,8 +72,8 @@ func RetryBytes(addrBytes, cookieBytes int) int {
 }
 
 // The constants below are the length of a Hello of version 1, and the offsets of the fields that
-// ForeignHello reads. Constants for a Hello of version 1 have names that begin with v1, and
-// constants for all later versions have names that begin with "later".
+// ForeignHello reads. The prefix v1 in a name stands for version 1, and the prefix "later" stands
+// for all later versions.
 const (
 	v1HelloBytes  = 208
 	v1TagAt       = 32
@@ -85,8 +85,9 @@ const (
 )
 
 // ForeignHello examines a packet for which Decode returned ErrVersion. If the packet is a Hello of
-// another protocol version, the result ok is true, and the result f has the fields that a Reject of
-// the Hello needs. ForeignHello reads only fields that are the same in all versions above 1.
+// another protocol version, the result "ok" is true, and f contains the fields that are needed to
+// answer the Hello with a Reject. For any other packet, the result "ok" is false. ForeignHello
+// reads only fields that are the same in all versions above 1.
 func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	if len(pkt) < 2 || pkt[0] != Magic || Kind(pkt[1]&0x0F) != KindHello {
 		return Foreign{}, false
@@ -117,7 +118,8 @@ func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	return f, true
 }
 
-// Foreign has those fields of a Hello of another protocol version that ForeignHello can decode.
+// Foreign contains the fields that ForeignHello can decode from a Hello of another protocol
+// version.
 type Foreign struct {
 	Tag         uint64 // the connection tag of the Hello's sender
 	Nonce       uint64 // 0 in version 1, which has none
@@ -131,16 +133,16 @@ type Reject struct {
 	VersionMin uint8 // the versions that the sender of the Reject speaks
 	VersionMax uint8 //
 	// If the Reason of a Reject is RejectOwner or RejectLater, its Code comes from the application
-	// that refuses the peer. If the Reason of a Reject is RejectKept, its Code is a time in
-	// milliseconds. For a Reason other than RejectOwner, RejectLater and RejectKept, the Code is 0.
+	// that refuses the peer. If the Reason is RejectKept, the Code is a time in milliseconds. For all
+	// other Reasons, the Code is 0.
 	Code  uint16
 	Nonce uint64 // nonce of the Hello, which proves that the sender has received it
 }
 
-// EncodeReject writes a Reject at the start of b, and returns the length of the packet, which is
-// less than the length of any Hello. The argument tag of EncodeReject is the connection tag that
-// the Hello contains (Hello.Tag or Foreign.Tag). The argument version of EncodeReject is the
-// protocol version of the refused Hello (Version or Foreign.Version).
+// EncodeReject writes a Reject at the start of b, and returns the length of the packet. A Reject is
+// always shorter than a Hello. The argument "tag" of EncodeReject is the connection tag that the
+// Hello contains (Hello.Tag or Foreign.Tag). The argument "version" of EncodeReject is the protocol
+// version of the refused Hello (Version or Foreign.Version).
 func EncodeReject(b []byte, tag uint64, version uint8, r Reject) int {
 	if version == 1 { // a header of 24 bytes, and the versions
 		b = b[:RejectBytesV1]
@@ -210,8 +212,8 @@ func checkAnswerBody(p []byte, h *Header) error {
 
 func versionRange(lo, hi uint8) bool { return lo >= 1 && lo <= hi && hi <= VersionLimit }
 
-// hasCode reports whether the field Code of a Reject with the given reason may be other than 0. A
-// Reject with an unknown reason may have any Code.
+// hasCode reports whether a Reject with the given reason is allowed to have a Code other than 0. A
+// Reject with an unknown reason is allowed to have any Code.
 func hasCode(reason uint8) bool {
 	return reason == RejectOwner || reason == RejectLater || reason == RejectKept ||
 		reason > rejectLast

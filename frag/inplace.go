@@ -2,12 +2,12 @@ package frag
 
 import "gobtl/internal/seq"
 
-// SetNumber replaces the packet number in the encoded packet b before a retransmission.
+// SetNumber replaces the packet number in the encoded packet b, for a retransmission.
 func SetNumber(b []byte, number uint32) { le.PutUint32(b[12:16], number) }
 
 // SetAck sets the acknowledgement in the encoded packet b, so that a retransmission carries the
-// latest acknowledgement. The argument dup says whether SetAck sets FlagDup. The kind of the packet
-// must allow FlagAck.
+// latest acknowledgement. The argument "dup" of SetAck says whether SetAck sets FlagDup. The packet
+// must be of a kind that permits FlagAck.
 func SetAck(b []byte, ack seq.Num, credit, creditBytes uint16, dup bool) {
 	c := (*[FragHeaderBytes]byte)(b)
 	c[2] = c[2]&^byte(FlagDup|FlagLater) | byte(FlagAck)

@@ -11,8 +11,8 @@ const (
 	nameHeaderBytes = 16
 )
 
-// Name is the address of a module, which peers must know to connect to the module. Peers get a Name
-// outside of the protocol, for example from a launcher's key-value store, a file or a command line.
+// Name is the address of a module, which peers must know to connect to the module. Peers receive a
+// Name out of band, for example from a launcher's key-value store, a file or a command line.
 type Name struct {
 	Provider     string // such as "ofi/udp", 1 to ProviderBytesMax printable ASCII
 	Incarnation  uint64 // random number of this run of the module, not 0
@@ -39,7 +39,8 @@ func (n *Name) Validate() error {
 }
 
 // Append appends the encoding of n to b, and returns the extended slice. The encoding has at most
-// NameBytesMax bytes. If a field of n is out of its range, Append returns b unchanged, and ErrName.
+// NameBytesMax bytes. If a field of n is out of its range, Append returns ErrName and the unchanged
+// b.
 func (n *Name) Append(b []byte) ([]byte, error) {
 	if err := n.Validate(); err != nil {
 		return b, err
@@ -53,8 +54,8 @@ func (n *Name) Append(b []byte) ([]byte, error) {
 	return append(b, n.Data...), nil
 }
 
-// ParseName decodes a Name that Append has encoded. No other bytes may follow the encoded Name in
-// b. The result of ParseName shares no memory with b. The error of ParseName is ErrName.
+// ParseName decodes a Name that Append has encoded. If b is not an encoded Name, or if other bytes
+// follow the Name, ParseName returns ErrName. The result of ParseName shares no memory with b.
 func ParseName(b []byte) (Name, error) {
 	if len(b) < nameHeaderBytes || b[0] != nameVersion {
 		return Name{}, ErrName

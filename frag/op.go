@@ -10,16 +10,16 @@ type OpCode uint8
 // Packets with the OpCode OpPart or OpPlaced are puts. Packets with any other OpCode are of the
 // kind Frag, without FlagPut.
 const (
-	// OpPart is a packet of a put that has a notice. The notice of a put is a message that the
-	// receiver passes to a handler when all bytes of the put have arrived.
+	// OpPart is a packet with data of a put that has a notice. The notice of a put is a message that
+	// the receiver passes to a handler when all bytes of the put have arrived.
 	OpPart OpCode = 1
 	// OpNotice carries the notice of a put, a message that the receiver passes to a handler when all
 	// bytes of the put have arrived. The tag of an OpNotice selects the handler, and the payload is
 	// the length of the put (u32) and the content of the notice.
 	OpNotice OpCode = 2
-	// OpPlaced is a packet with all bytes of a put and the put's notice, which is a message to a
-	// handler. The last bytes of an OpPlaced's payload, as many as the header field OpBytes says, are
-	// the content of the notice.
+	// OpPlaced is a packet that contains all bytes of a put and the put's notice, which is a message
+	// to a handler. The content of the notice is at the end of an OpPlaced's payload, and the header
+	// field OpBytes is its length.
 	OpPlaced OpCode = 3
 	// OpGet is a request to read bytes of a memory region. The payload of an OpGet is an encoded Get,
 	// which is GetBytes long.
@@ -27,8 +27,8 @@ const (
 	// OpAtomic is a request to change a number in a memory region. The payload of an OpAtomic is an
 	// encoded Atomic, which is AtomicBytes long.
 	OpAtomic OpCode = 5
-	// OpResult is the answer to an OpAtomic with Fetch. The payload of an OpResult is the value of
-	// the number before the change, 8 bytes.
+	// OpResult is the answer to an OpAtomic with Fetch. The payload of an OpResult has 8 bytes, and is
+	// the value of the number before the change.
 	OpResult OpCode = 6
 	// OpFailed is the answer to an OpGet whose bytes cannot be sent, for example because the memory
 	// region no longer exists. The payload of an OpFailed is the reason, which is one of the Nack
@@ -46,8 +46,8 @@ const (
 	FailedBytes     = 1
 )
 
-// For each OpCode, opPayload has the least and the greatest payload length, whether the packet has
-// FlagPut, and whether the packet has a handler tag.
+// For each OpCode, opPayload contains the smallest and the largest payload length. For each OpCode,
+// opPayload also says whether the packet has FlagPut, and whether it has a handler tag.
 var opPayload = [...]struct {
 	least, most uint16
 	put, tag    bool
@@ -61,8 +61,8 @@ var opPayload = [...]struct {
 	OpFailed: {FailedBytes, FailedBytes, false, false},
 }
 
-// decodeOp decodes the header fields of a packet with FlagOp. For an unknown OpCode or a reserved
-// field that is not zero, decodeOp returns false.
+// decodeOp decodes the header fields of a packet with FlagOp. If the OpCode is unknown or a
+// reserved field is not zero, decodeOp returns false.
 func (h *Header) decodeOp(e []byte) bool {
 	op := le.Uint64(e)
 	h.Op, h.OpCode, h.OpBytes = uint32(op), OpCode(op>>32), uint8(op>>40)
@@ -91,7 +91,7 @@ type Get struct {
 	SizeBytes              uint32
 }
 
-// Marshal writes g to b, which must have GetBytes.
+// Marshal writes the encoded Get to b, which must have GetBytes bytes.
 func (g *Get) Marshal(b []byte) {
 	p := (*[GetBytes]byte)(b)
 	le.PutUint64(p[0:], g.Handle)
@@ -100,8 +100,8 @@ func (g *Get) Marshal(b []byte) {
 	le.PutUint64(p[24:], uint64(g.SizeBytes))
 }
 
-// DecodeGet decodes the payload of an OpGet. If a reserved field is not zero, DecodeGet returns
-// false.
+// DecodeGet decodes the payload of an OpGet, and returns true. If a reserved field is not zero,
+// DecodeGet returns false.
 func DecodeGet(b []byte, g *Get) bool {
 	p := (*[GetBytes]byte)(b)
 	*g = Get{
@@ -150,8 +150,8 @@ func (a *Atomic) Marshal(b []byte) {
 	le.PutUint64(p[32:], last)
 }
 
-// DecodeAtomic decodes the payload of an OpAtomic. If the payload describes no valid atomic
-// operation, DecodeAtomic returns false.
+// DecodeAtomic decodes the payload of an OpAtomic, and returns true. If the payload does not
+// describe a valid atomic operation, DecodeAtomic returns false.
 func DecodeAtomic(b []byte, a *Atomic) bool {
 	p := (*[AtomicBytes]byte)(b)
 	last := le.Uint64(p[32:])
@@ -163,8 +163,8 @@ func DecodeAtomic(b []byte, a *Atomic) bool {
 	return last>>17 == 0 && a.Valid()
 }
 
-// Valid reports whether the fields of the atomic operation are consistent. The action of an atomic
-// operation must exist, the width must be 4 or 8 bytes, and the operands must fit the width.
+// Valid reports whether the fields of the atomic operation are consistent. The action must be a
+// defined one, the width must be 4 or 8 bytes, and the operands must fit in the width.
 func (a *Atomic) Valid() bool {
 	switch {
 	case a.Action < ActionAdd || a.Action > ActionRead,
@@ -210,7 +210,7 @@ func (a *Atomic) Apply(old uint64) uint64 {
 
 // PutNotice writes the payload of an OpNotice to b, and returns the length of the payload. The
 // argument waitsBytes of PutNotice is the length of the put whose arrival the notice reports. The
-// content of the notice is the argument "says".
+// argument "says" of PutNotice is the content of the notice.
 func PutNotice(b []byte, waitsBytes uint32, says []byte) int {
 	le.PutUint32(b, waitsBytes)
 	return NoticeHeadBytes + copy(b[NoticeHeadBytes:], says)

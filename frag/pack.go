@@ -1,23 +1,23 @@
 package frag
 
-// RecordHeaderBytes is the length of the header of a record in a Pack. A Pack is a packet of
-// several fragments. Each fragment in a Pack is a record with the following layout.
+// RecordHeaderBytes is the length of the header of a record in a Pack. A Pack is a packet with
+// several fragments. Each fragment in a Pack is a record with the following layout:
 //
 //	| tag u8 | flags u8 | lengthBytes u16 | payload of lengthBytes |
 //	|========|==========|=================|========================|
 //
 // The records of a Pack follow each other without padding up to the end of the payload. A record
-// with the flag Piece (bit 0 of its flags) is a chunk of a larger fragment, instead of a whole
-// fragment. If a record is a chunk, an additional header of PieceExtraBytes precedes the payload,
-// and the record's lengthBytes includes this header. Only the first and the last record of a Pack
-// may be a chunk. If the first and the last record are chunks, the first record is the last chunk
-// of one fragment, and the last record is the first chunk of another fragment.
+// with the flag Piece (bit 0 of its flags) contains a chunk of a larger fragment instead of a whole
+// fragment. A record with a chunk has an additional header of PieceExtraBytes before the payload,
+// which the record's lengthBytes includes. Only the first record and the last record of a Pack can
+// be chunks. If the first and the last record are chunks, the first record is the last chunk of one
+// fragment, and the last record is the first chunk of another fragment.
 //
 //	| end of A | B whole | C whole | beginning of D |
 const RecordHeaderBytes = 4
 
-// PieceExtraBytes is the length of the additional header of a record that is a chunk, after the
-// record header.
+// PieceExtraBytes is the length of the additional header that follows the record header if the
+// record is a chunk.
 const PieceExtraBytes = chunkExtraBytes
 
 // The constants below are masks for the first two bytes of a record, read as one little-endian
@@ -71,18 +71,18 @@ func readPiece(p []byte) (piece Piece, payloadBytes int) {
 }
 
 // NextRecord separates the first record of a Pack's payload from the other records. Decode must
-// have accepted the Pack. The first call of NextRecord gets the Pack's payload, and each further
-// call gets the result "rest" of the previous call, unless it is empty. The results of NextRecord
-// alias the payload. If the record is a chunk (see IsPiece), the result "data" must be decoded by
-// DecodePiece.
+// have accepted the Pack. The caller passes the Pack's payload to the first call of NextRecord, and
+// the result "rest" of the previous call to each further call, until "rest" is empty. The results
+// of NextRecord alias the payload. If the record is a chunk (see IsPiece), the result "data" must
+// be decoded by DecodePiece.
 func NextRecord(payload []byte) (tag uint8, data, rest []byte) {
 	n := RecordHeaderBytes + int(le.Uint16(payload[2:]))
 	return payload[0], payload[RecordHeaderBytes:n:n], payload[n:]
 }
 
 // RecordAt reads the header of one record in the payload of a Pack that Decode has accepted. The
-// argument "at" is the record's offset. The result piece of RecordAt is true if the record is a
-// chunk (see IsPiece). The result end of RecordAt is the offset at which the next record begins.
+// argument "at" is the record's offset. The result "piece" of RecordAt is true if the record is a
+// chunk (see IsPiece). The result "end" of RecordAt is the offset at which the next record begins.
 // The content of a record begins RecordHeaderBytes after the start of the record.
 func RecordAt(payload []byte, at int) (tag uint8, piece bool, end int) {
 	head := le.Uint32(payload[at : at+RecordHeaderBytes])
@@ -94,8 +94,8 @@ func RecordAt(payload []byte, at int) (tag uint8, piece bool, end int) {
 func IsPiece(payload []byte) bool { return payload[1]&(recordPiece>>8) != 0 }
 
 // DecodePiece decodes a record that is a chunk, writes the chunk's header fields to h, and returns
-// the chunk's payload, which aliases data. DecodePiece does not change header fields of the whole
-// packet, such as sequence number and ACK.
+// the chunk's payload, which aliases data. DecodePiece does not change the header fields that
+// belong to the whole packet, such as the sequence number and the ACK.
 func DecodePiece(tag uint8, data []byte, h *Header) (payload []byte) {
 	payload = data[PieceExtraBytes:]
 	e := (*[PieceExtraBytes]byte)(data)

@@ -10,15 +10,15 @@ import (
 
 // If the path no longer carries datagrams of a packet's size, the sender retransmits the packet in
 // slices, which are packets of the kind Part. Each Part carries the sequence number of the original
-// packet, and a slice of this packet's datagram, whose header is part of the first slice. The
-// receiver reassembles the datagram from the slices, and then processes the datagram as if it had
-// arrived as one packet.
+// packet and a slice of its datagram. The first slice begins with the header of the original
+// packet. The receiver reassembles the datagram from the slices, and then processes the datagram as
+// if it had arrived as one packet.
 //
 //	| offsetBytes u32 | totalBytes u32 | bytes of the datagram, from offsetBytes on |
 //	|=================|================|============================================|
 //
-// Slices of different transmissions of a datagram may be mixed. Two transmissions of a datagram
-// differ only in the first 32 bytes, which are always in the same slice.
+// The receiver may combine slices of different transmissions of a datagram. Two transmissions of a
+// datagram differ only in the first 32 bytes, which are always in the same slice.
 
 // The constants below are sizes of Parts (slices of a datagram), in bytes.
 const (
@@ -30,9 +30,9 @@ const (
 	partBlocks    = PartTotalMax / PartGrain
 )
 
-// PartsOf returns into how many Parts of at most mtuBytes a packet of sizeBytes is divided, and the
-// slice length in each Part except the last one. A Part with a slice of PartGrain bytes must fit in
-// mtuBytes.
+// PartsOf returns the number of Parts of at most mtuBytes into which a packet of sizeBytes is
+// divided, and the slice length in each Part except the last one. mtuBytes must be large enough for
+// a Part with a slice of PartGrain bytes.
 func PartsOf(sizeBytes, mtuBytes int) (count, slice int) {
 	room := PartRoom(mtuBytes)
 	count = (sizeBytes + room - 1) / room
@@ -68,8 +68,8 @@ func ReadPart(payload []byte) (offsetBytes, totalBytes int, slice []byte) {
 	return int(le.Uint32(payload)), int(le.Uint32(payload[4:])), payload[partHeadBytes:]
 }
 
-// checkPart checks the payload of a Part. Each slice must be shorter than its datagram, and its
-// length must be a multiple of PartGrain unless it is the last slice of the datagram.
+// checkPart checks the payload of a Part. Each slice must be shorter than its datagram. The length
+// of each slice, except the last slice of a datagram, must be a multiple of PartGrain.
 func checkPart(p []byte) error {
 	offset, total := uint64(le.Uint32(p)), uint64(le.Uint32(p[4:]))
 	n := uint64(len(p) - partHeadBytes)
@@ -93,15 +93,15 @@ type PartPool struct {
 }
 
 // NewPartPool returns a PartPool with a limit of bytesMax bytes. Slices of the next packet in
-// sequence may exceed the limit, because slices of later packets could otherwise block the next
-// packet for ever.
+// sequence are exempt from the limit, because slices of later packets could otherwise block the
+// next packet for ever.
 func NewPartPool(bytesMax int) *PartPool { return &PartPool{bytesMax: bytesMax} }
 
-// Bytes returns how many bytes the incomplete datagrams of all peers take.
+// Bytes returns the memory, in bytes, that the incomplete datagrams of all peers take.
 func (p *PartPool) Bytes() int { return p.bytes }
 
 // Parts reassembles those datagrams of one peer that arrive in slices. Parts allocates memory only
-// for bytes that have arrived. A zero Parts must be initialised by Init before use.
+// for bytes that have arrived. A zero Parts is not ready for use before Init is called.
 type Parts struct {
 	pool *PartPool
 	list []*partial // unordered
@@ -118,7 +118,7 @@ type partial struct {
 	pieces []piece
 }
 
-// The type piece holds consecutive received bytes of a datagram, starting at the given offset.
+// The type "piece" holds consecutive received bytes of a datagram, starting at the given offset.
 type piece struct {
 	offset int
 	data   []byte
@@ -127,14 +127,13 @@ type piece struct {
 // Init makes a zero Parts ready for use with a pool.
 func (a *Parts) Init(pool *PartPool) { a.pool = pool }
 
-// Active is the number of incomplete datagrams.
+// Active returns the number of incomplete datagrams.
 func (a *Parts) Active() int { return len(a.list) }
 
-// Add stores those bytes of a received Part's slice that had not arrived before. If the slice
-// completes its datagram, Add appends the datagram to dst, and returns the extended slice. The
-// argument inOrder of Add says whether the packet is the next in sequence from the peer. The
-// argument "now" of Add is the present time, in any unit (see Expire). If Add returns ErrParts, Add
-// has not stored the slice.
+// Add stores those bytes of a received Part that had not arrived before. If the Part completes its
+// datagram, Add appends the datagram to dst and returns the extended dst. The argument inOrder of
+// Add says whether the packet is the next in sequence from the peer. The argument "now" of Add is
+// the present time, in any unit (see Expire). If Add returns ErrParts, it has stored nothing.
 func (a *Parts) Add(h *Header, payload []byte, inOrder bool, now int64, dst []byte) (
 	[]byte, error,
 ) {
@@ -164,7 +163,8 @@ func (a *Parts) Add(h *Header, payload []byte, inOrder bool, now int64, dst []by
 	return dst, nil
 }
 
-// The method add stores those blocks (of PartGrain bytes) of a slice that had not arrived before.
+// The method "add" stores a slice. The method "add" skips those blocks of PartGrain bytes that have
+// already arrived.
 func (p *partial) add(pool *PartPool, offset int, slice []byte) {
 	first, last := offset/PartGrain, (offset+len(slice)+PartGrain-1)/PartGrain
 	for b := first; b < last; {
@@ -194,16 +194,17 @@ func (a *Parts) find(n seq.Num) *partial {
 	return nil
 }
 
-// The method place makes sure that the list of incomplete datagrams has a free entry for datagram
-// n. If the list of incomplete datagrams is full, the method place discards the datagram with the
-// highest sequence number above n, because datagrams with lower numbers are needed first.
+// The method "place" makes a free entry for datagram n in the list of incomplete datagrams, and
+// reports whether it succeeded. If the list of incomplete datagrams is full, the method "place"
+// discards the datagram with the highest sequence number above n, because datagrams with lower
+// numbers are needed first.
 func (a *Parts) place(n seq.Num) bool {
 	return len(a.list) < partsMax || a.evict(n)
 }
 
-// The method room makes sure that the pool has memory for sizeBytes of the datagram with the
-// sequence number n, and returns false if it has not. If there is too little memory, the method
-// room discards incomplete datagrams with sequence numbers above n.
+// The method "room" reports whether the pool has memory for sizeBytes more of the datagram with the
+// sequence number n. If there is too little memory, the method "room" discards incomplete datagrams
+// with sequence numbers above n.
 func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	for a.pool.bytes+sizeBytes > a.pool.bytesMax {
 		if !a.evict(n) {
@@ -213,8 +214,9 @@ func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	return true
 }
 
-// The method evict discards the incomplete datagram with the highest sequence number, if this
-// number is above n. If no incomplete datagram has a sequence number above n, evict returns false.
+// The method "evict" discards the incomplete datagram with the highest sequence number and returns
+// true, if this number is above n. If no incomplete datagram has a sequence number above n, the
+// method "evict" returns false.
 func (a *Parts) evict(n seq.Num) bool {
 	var last *partial
 	for _, p := range a.list {
@@ -229,9 +231,9 @@ func (a *Parts) evict(n seq.Num) bool {
 	return true
 }
 
-// Sweep calls the function keep with the sequence number of each incomplete datagram. If the
-// function keep returns false, for example because the whole packet has arrived, Sweep discards the
-// datagram's slices.
+// Sweep calls the function "keep" with the sequence number of each incomplete datagram. If the
+// function "keep" returns false, for example because the whole packet has arrived, Sweep discards
+// the datagram's slices.
 func (a *Parts) Sweep(keep func(seq.Num) bool) {
 	a.discard(func(p *partial) bool { return !keep(p.seq) })
 }
@@ -242,8 +244,8 @@ func (a *Parts) Expire(since int64) {
 	a.discard(func(p *partial) bool { return p.began <= since })
 }
 
-// Drop discards all incomplete datagrams when the connection to the peer has ended. After Drop,
-// Parts may be used for another peer.
+// Drop discards all incomplete datagrams when the connection to the peer has ended. After Drop, the
+// caller may use the Parts for another peer.
 func (a *Parts) Drop() { a.discard(func(*partial) bool { return true }) }
 
 func (a *Parts) discard(which func(*partial) bool) {

@@ -1,7 +1,8 @@
 package frag
 
 // A Ping tests whether a datagram of a certain size reaches the peer, and whether the peer answers.
-// A Ping has the size that is to be tested. A Pong is not larger than the Ping that it answers.
+// The size of a Ping is the size that is to be tested. A Pong is not larger than the Ping that it
+// answers.
 //
 //	payload of a Ping: nonce u64, then zeros
 //	payload of a Pong: nonce u64, that of the Ping

@@ -20,32 +20,33 @@ const (
 // PoolConfig bounds the memory for reassembly. A zero field of PoolConfig means the default.
 type PoolConfig struct {
 	// FragBytesMax is the size of the largest fragment that is reassembled. The module announces
-	// FragBytesMax in its Hello. The default of FragBytesMax is the smaller one of DefaultFragBytesMax
-	// and BytesMax.
+	// FragBytesMax in its Hello. The default of FragBytesMax is the smaller of DefaultFragBytesMax and
+	// BytesMax.
 	FragBytesMax uint32
 	// BytesMax limits the sum of the buffers of all unfinished fragments, unreleased messages and idle
-	// buffers. In addition to BytesMax, each Assembler may hold the first packet of one fragment that
-	// waits for memory (see Assembler.Reserve). BytesMax is at least FragBytesMax. The default of
-	// BytesMax is the larger one of DefaultPoolBytesMax and FragBytesMax.
+	// buffers. Beyond BytesMax, each Assembler may hold the first packet of one fragment that waits
+	// for memory (see Assembler.Reserve). BytesMax is at least FragBytesMax. The default of BytesMax
+	// is the larger of DefaultPoolBytesMax and FragBytesMax.
 	BytesMax int64
 	// PeerBytesMax limits the total size of the buffers of one Assembler's unfinished fragments.
 	// Because of PeerBytesMax, a peer with many unfinished fragments cannot take all reassembly
-	// memory. PeerBytesMax is between FragBytesMax and BytesMax, and the default of PeerBytesMax is
-	// the mean of FragBytesMax and BytesMax.
+	// memory. PeerBytesMax must be at least FragBytesMax and at most BytesMax. The default of
+	// PeerBytesMax is the mean of FragBytesMax and BytesMax.
 	//
 	// The last FragBytesMax bytes below BytesMax and below PeerBytesMax are a reserve for fragments
 	// whose packets arrive in order (see Assembler.Add). BytesMax and PeerBytesMax should be much
-	// larger than FragBytesMax, because otherwise the receiver refuses packets after each loss or
-	// reordering.
+	// larger than FragBytesMax. If BytesMax and PeerBytesMax are not much larger than FragBytesMax,
+	// the receiver must refuse packets after each loss or reordering.
 	PeerBytesMax int64
-	// GrowBytes is the size of the first buffer of a fragment for which there is no idle buffer. A
-	// buffer that is too small for the rest of its fragment is enlarged to the fourfold size whenever
-	// it is full. A peer that announces a large fragment and sends only its first chunk thus takes no
+	// GrowBytes is the size of the first buffer of a large fragment for which the pool has no idle
+	// buffer. The buffer of an unfinished fragment is enlarged to four times its size whenever it is
+	// full. A peer that announces a large fragment and sends only its first chunk therefore takes no
 	// more memory than GrowBytes. The default of GrowBytes is DefaultGrowBytes.
 	GrowBytes int64
-	// KeepBytes limits the sum of the idle buffers that are kept for reuse. Each fragment larger than
-	// KeepBytes needs a new buffer, which the pool does not keep. The default of KeepBytes is
-	// DefaultKeepBytes, and a negative KeepBytes means that no idle buffers are kept.
+	// KeepBytes limits the total size of the idle buffers that the pool keeps for reuse. For a
+	// fragment larger than KeepBytes, the pool always allocates a new buffer, and does not keep it.
+	// The default of KeepBytes is DefaultKeepBytes, and a negative KeepBytes means that no idle
+	// buffers are kept.
 	KeepBytes int64
 }
 
@@ -86,8 +87,8 @@ func (c PoolConfig) Validate() error {
 	return nil
 }
 
-// The capacity of a reassembly buffer is one of four sizes in each interval from a power of two to
-// the next one. The smallest capacity of a buffer is 1 KiB.
+// The capacities of reassembly buffers are size classes, with four sizes between each power of two
+// and the next one. The smallest capacity of a buffer is 1 KiB.
 const (
 	classBytesMinBits = 10
 	classesPerDouble  = 4
@@ -163,11 +164,11 @@ func (m *Message) Release() {
 	m.pool.put(m)
 }
 
-// CapBytes is the capacity of the message's buffer.
+// CapBytes returns the capacity of the message's buffer in bytes.
 func (m *Message) CapBytes() int64 { return m.capBytes() }
 
 // Keep excludes a complete message from the memory limits of its pool. After Keep, the caller must
-// count CapBytes in a memory limit of its own, and must call Return instead of Release.
+// count CapBytes towards a memory limit of its own, and must call Return instead of Release.
 func (m *Message) Keep() {
 	if m.state != messageWhole {
 		panic("frag: message kept that is not whole")
@@ -176,8 +177,8 @@ func (m *Message) Keep() {
 	m.pool.activeBytes -= m.capBytes()
 }
 
-// Return gives the buffer of a message back to the pool, for a message of which Keep was called.
-// The caller must not use Bytes after Return.
+// Return gives the buffer of a message for which Keep was called back to the pool. The caller must
+// not use Bytes after Return.
 func (m *Message) Return() {
 	if m.state != messageKept {
 		panic("frag: message returned that is not kept")
@@ -191,8 +192,9 @@ type Pool struct {
 	cfg         PoolConfig
 	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
-	// The field favourite of a Pool is nil, or the only fragment whose buffer may grow into the
-	// memory reserve (the last FragBytesMax bytes of each memory limit).
+	// The field "favourite" of a Pool is the only fragment whose buffer may grow into the memory
+	// reserve (the last FragBytesMax bytes of each memory limit). If no fragment may grow into the
+	// memory reserve, the field "favourite" is nil.
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message
@@ -219,15 +221,15 @@ func (p *Pool) ActiveBytes() int64 { return p.activeBytes }
 // IdleBytes returns the total capacity of the idle buffers that the pool keeps for reuse.
 func (p *Pool) IdleBytes() int64 { return p.idleBytes }
 
-// The method capacity returns the size of the buffers of a size class, which is at most
+// The method "capacity" returns the size of the buffers of a size class, which is at most
 // FragBytesMax.
 func (p *Pool) capacity(class int) int64 {
 	return min(classBytes(class), int64(p.cfg.FragBytesMax))
 }
 
-// The method get returns a Message with a buffer of the given size class, for the fragment of the
-// chunk with the header h. If the new buffer would raise the memory in use above limitBytes, the
-// method get returns nil.
+// The method "get" returns a new Message with a buffer of the given size class, for the fragment to
+// which the chunk with the header h belongs. If the new buffer would raise the memory in use above
+// limitBytes, the method "get" returns nil.
 func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
@@ -247,7 +249,7 @@ func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	return m
 }
 
-// The method expect prepares a Message, which already has a buffer, for the fragment of the chunk
+// The method "expect" prepares a Message, which already has a buffer, for the fragment of the chunk
 // with the header h.
 func (m *Message) expect(h *Header) {
 	m.Tag, m.fragID, m.grid, m.sizeBytes = h.Tag, h.FragID, gridOf(h), h.SizeBytes
@@ -264,7 +266,7 @@ func (m *Message) wordsOfRoom() int {
 	return int(m.grid.index(uint32(end-1))>>6) + 1
 }
 
-// The method cover extends the bitmap of received chunks to all chunks that fit in the fragment's
+// The method "cover" extends the bitmap of received chunks to all chunks that fit in the fragment's
 // present buffer.
 func (m *Message) cover() {
 	words := m.wordsOfRoom()
@@ -292,15 +294,15 @@ const growFactor = 4
 
 // grownClass returns the size class of the next larger buffer of a fragment, for a chunk of n bytes
 // that ends at the offset "end". The next larger buffer is at most growFactor times as large as the
-// bytes that have arrived, unless it must be larger to reach the offset "end".
+// bytes that have arrived, unless the chunk needs a larger buffer.
 func (m *Message) grownClass(end uint32, n int) int {
 	bytes := growFactor * min(m.capBytes(), m.arrivedBytes+int64(n))
 	return classOf(uint32(min(max(bytes, int64(end)), int64(m.sizeBytes))))
 }
 
-// The method grow gives a fragment a larger buffer of the given size class, and reports whether
-// this succeeded. The method grow fails if the larger buffer would raise the memory in use above
-// limitBytes.
+// The method "grow" gives a fragment a larger buffer of the given size class, and returns true. If
+// the larger buffer would raise the memory in use above limitBytes, the method "grow" returns
+// false.
 func (p *Pool) grow(m *Message, class int, limitBytes int64) bool {
 	more := p.capacity(class) - m.capBytes()
 	if p.activeBytes+more > limitBytes {
@@ -341,7 +343,7 @@ func (p *Pool) put(m *Message) {
 	p.evict(p.cfg.BytesMax - p.activeBytes)
 }
 
-// The method evict frees idle buffers, the largest ones first, until at most roomBytes of idle
+// The method "evict" frees idle buffers, the largest ones first, until at most roomBytes of idle
 // buffers remain.
 func (p *Pool) evict(roomBytes int64) {
 	for class := classCount - 1; class >= 0 && p.idleBytes > roomBytes; class-- {

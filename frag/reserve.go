@@ -1,9 +1,9 @@
 package frag
 
-// Reservation is the result of Reserve, the place of a chunk in its fragment's buffer for the later
-// call of AddReserved.
+// Reservation is the result of Reserve. A Reservation describes the position of a chunk in its
+// fragment's buffer, for the later call of AddReserved.
 type Reservation struct {
-	// Begun says that no other chunk of the same fragment has arrived before.
+	// Begun says that the chunk is the first one of its fragment to arrive.
 	Begun bool
 	whole *Message // the fragment, if the chunk will complete it
 	m     *Message // the fragment
@@ -11,17 +11,17 @@ type Reservation struct {
 }
 
 // Reserve makes all checks of Add for a chunk of payloadBytes and reserves memory, but does not add
-// the chunk. If no other chunk is added between Reserve and AddReserved, AddReserved of the chunk
-// succeeds. Reserve is for packets with chunks of two fragments, because the receiver must accept
-// either both chunks or neither. For the packet's second chunk, the argument "first" of Reserve is
-// the Reservation of the packet's first chunk, and otherwise nil.
+// the chunk. The later call of AddReserved succeeds if no other chunk is added before it. Reserve
+// is for packets with chunks of two fragments, of which the receiver must accept either both chunks
+// or neither. For the second chunk of a packet, the argument "first" of Reserve is the Reservation
+// of the packet's first chunk. In all other cases, "first" is nil.
 //
 // If the packet's first chunk completes its fragment, the caller must release the completed Message
 // before adding the packet's second chunk. Until the completed Message is released, the buffers of
 // the packet's two fragments together may exceed the memory limits.
 //
-// The errors of Reserve are those of Add. If Begun is set in the Reservation and the packet is
-// refused after all, the caller must call Forget with the fragment's id.
+// The errors of Reserve are those of Add. If the caller refuses the packet after a successful
+// Reserve with Begun set, it must call Forget with the fragment's id.
 func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Reservation) (
 	r Reservation, err error,
 ) {
@@ -46,8 +46,8 @@ func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Re
 }
 
 // AddReserved adds a chunk for which Reserve has reserved memory, and otherwise works like Add.
-// AddReserved returns ErrNotBegun if the fragment of the chunk is no longer unfinished, for example
-// after Drop.
+// AddReserved returns ErrNotBegun if the fragment of the chunk no longer exists, for example after
+// Drop.
 func (a *Assembler) AddReserved(h *Header, r *Reservation, payload []byte) (*Message, error) {
 	if r.m == nil || a.find(h.FragID) != r.m {
 		return nil, ErrNotBegun

@@ -1,16 +1,17 @@
 package frag
 
 // The code in this file decides how much reassembly memory a fragment gets, and when. A fragment
-// either gets all its memory with its first chunk, or may later grow into a memory reserve that
-// only one fragment uses at a time.
+// that did not get all its memory with its first chunk may later grow into a memory reserve, which
+// only one fragment at a time uses.
 
-// Each peer has a limit on unfilled memory, which is allocated for its fragments but not yet filled
-// by chunks. A peer's limit on unfilled memory is the pool's memory, less the memory reserve and
-// the unfilled memory of other peers, divided by emptyPart.
+// Unfilled memory is memory that is allocated for the fragments of a peer, but not yet filled by
+// received chunks. Each peer has a limit on its unfilled memory. A peer's limit on unfilled memory
+// is 1/emptyPart of the pool's memory, after the memory reserve and the unfilled memory of other
+// peers were subtracted.
 const emptyPart = 16
 
-// beginLeast is a lower limit, in bytes, for the first buffer of a new fragment whose peer exceeds
-// the limit on unfilled memory.
+// beginLeast is the smallest size, in bytes, of the first buffer of a new fragment whose peer has
+// reached its limit on unfilled memory.
 const beginLeast = 8 << 10
 
 // emptyBytes returns how many bytes of the fragment's buffer no chunk has filled yet.
@@ -21,7 +22,7 @@ func (m *Message) emptyBytes() int64 {
 	return m.capBytes() - m.arrivedBytes
 }
 
-// The method fill adds a number of bytes to the count of the fragment's arrived bytes.
+// The method "fill" adds a number of bytes to the count of the fragment's arrived bytes.
 func (a *Assembler) fill(m *Message, bytes int64) {
 	before := m.emptyBytes()
 	m.arrivedBytes += bytes
@@ -30,9 +31,9 @@ func (a *Assembler) fill(m *Message, bytes int64) {
 }
 
 // The allowance of a peer (Assembler.allowanceBytes) is the amount of unfilled memory that the peer
-// may cause in addition to a constant. Each byte of a chunk that arrives raises the allowance by
-// allowanceFactor, up to allowanceMax. Memory that is given back unfilled lowers the allowance,
-// also below 0. The memory that a peer makes the module allocate is thus at most a constant and a
+// may use in addition to a constant. Each byte of a chunk that arrives raises the allowance by
+// allowanceFactor, up to allowanceMax. Memory that is freed unfilled lowers the allowance, which
+// can become negative. A peer can therefore make the module allocate at most a constant plus a
 // multiple of the bytes that the peer sends.
 const (
 	allowanceFactor = 16
@@ -40,27 +41,29 @@ const (
 	allowanceMin    = -1 << 30
 )
 
-// The method allow changes the peer's allowance by a number of bytes, which may be negative.
+// The method "allow" changes the peer's allowance by a number of bytes, which may be negative.
 func (a *Assembler) allow(bytes int64) {
 	a.allowanceBytes = int32(min(max(int64(a.allowanceBytes)+bytes, allowanceMin), allowanceMax))
 }
 
-// A chunk may end aheadLeast bytes beyond growFactor times the bytes of its fragment that have
-// arrived, and further by the peer's allowance, but at most aheadLeast + aheadMost bytes.
+// The end of a chunk must not be too far ahead of the bytes of its fragment that have arrived. The
+// largest permitted end of a chunk is growFactor times the arrived bytes of its fragment, plus
+// aheadLeast, plus the peer's allowance up to aheadMost.
 const (
 	aheadLeast = 1 << 20
 	aheadMost  = 16 << 20
 )
 
-// The method far reports whether a chunk of n bytes, which ends at the offset "end", is refused
-// because the chunk is too far ahead of the bytes of its fragment that have arrived.
+// The method "far" reports whether a chunk of n bytes, which ends at the offset "end", is too far
+// ahead of the bytes of its fragment that have arrived. The receiver refuses a chunk that is too
+// far ahead.
 func (a *Assembler) far(arrivedBytes int64, end uint32, n int) bool {
 	ahead := aheadLeast + int64(min(max(a.allowanceBytes, 0), aheadMost))
 	return int64(end) > growFactor*(arrivedBytes+int64(n))+ahead
 }
 
-// The method discard drops an unfinished fragment, and lowers the peer's allowance by the memory of
-// the fragment that no chunk has filled.
+// The method "discard" drops an unfinished fragment, and lowers the peer's allowance by the memory
+// of the fragment that no chunk has filled.
 func (a *Assembler) discard(m *Message) {
 	a.allow(-m.emptyBytes())
 	a.remove(m)
@@ -74,11 +77,12 @@ func (a *Assembler) addEmpty(bytes int64) {
 	a.pool.emptyBytes += bytes
 }
 
-// The method hoards reports whether the peer exceeds the limit on allocated memory that no chunk
+// The method "hoards" reports whether the peer exceeds the limit on allocated memory that no chunk
 // has filled. Without the limit on unfilled memory, a peer could take all reassembly memory by
-// sending only the first packets of many large fragments. If the unfilled memory of all other peers
-// exceeds half of the pool's memory without the reserve, the peer counts as over its limit. The
-// limit of a peer is also at most the peer's allowance and growFactor times GrowBytes.
+// sending only the first packets of many large fragments. The method "hoards" also returns true if
+// the unfilled memory of all other peers together exceeds half of the pool's memory without the
+// reserve. A peer's limit on unfilled memory is at most growFactor times GrowBytes plus the peer's
+// allowance.
 func (a *Assembler) hoards() bool {
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes
@@ -97,8 +101,8 @@ func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 	return class
 }
 
-// The method begin starts a new fragment, of which a first chunk of n bytes has arrived. The memory
-// of the fragment "leaving" (an argument that may be nil) counts as free.
+// The method "begin" starts a new fragment, of which a first chunk of n bytes has arrived. The
+// memory of the fragment "leaving" (an argument that may be nil) counts as free.
 func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Message, error) {
 	p := a.pool
 	if h.SizeBytes > p.cfg.FragBytesMax {
@@ -125,10 +129,10 @@ func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Me
 	return m, nil
 }
 
-// Supersede is called after ErrSlot for a chunk of the fragment fragID. Supersede discards the
-// unfinished fragment that is in the way, if its id is lower. The sender has ended such a fragment,
-// because it may not begin a fragment before it has ended the fragments whose ids are lower by
-// ActiveMax or more.
+// Supersede must be called after a chunk of the fragment fragID has caused ErrSlot. Supersede
+// discards the unfinished fragment in the same table entry, if its id is lower than fragID. The
+// sender has ended the fragment with the lower id, because the protocol forbids to begin a fragment
+// before the fragments whose ids are lower by ActiveMax or more have ended.
 func (a *Assembler) Supersede(fragID uint32) {
 	if len(a.slots) == 0 {
 		return
@@ -139,8 +143,9 @@ func (a *Assembler) Supersede(fragID uint32) {
 	}
 }
 
-// The method lack returns the error for a fragment that would exceed one of the memory limits with
-// a number of bytes more, if reserveBytes of each limit must stay free.
+// The method "lack" returns an error if a number of additional bytes for a fragment would exceed
+// one of the memory limits, of which reserveBytes each must stay free. If no memory limit would be
+// exceeded, the method "lack" returns nil.
 func (a *Assembler) lack(bytes, reserveBytes int64) error {
 	if a.pool.activeBytes+bytes > a.pool.cfg.BytesMax-reserveBytes {
 		return ErrBudget
@@ -148,9 +153,9 @@ func (a *Assembler) lack(bytes, reserveBytes int64) error {
 	return ErrShare
 }
 
-// reserveBytes returns how much of each memory limit must stay free when a new fragment of
-// sizeBytes gets a first buffer of the given size class. The memory of the fragment "leaving" (an
-// argument that may be nil) counts as free.
+// reserveBytes returns the number of bytes of each memory limit that must stay free when a new
+// fragment of sizeBytes gets its first buffer, which has the given size class. The memory of the
+// fragment "leaving" (an argument that may be nil) counts as free.
 func (a *Assembler) reserveBytes(
 	sizeBytes uint32, class int, inOrder bool, leaving *Message,
 ) int64 {
@@ -159,9 +164,9 @@ func (a *Assembler) reserveBytes(
 	if inOrder {
 		reserveBytes = 0
 	}
-	// At most one fragment (Pool.favourite) may grow into the memory reserve. While one fragment may
-	// grow into the reserve, another fragment may begin in the reserve only if its first buffer holds
-	// the whole fragment.
+	// At most one fragment (Pool.favourite) may grow into the memory reserve. While there is a
+	// fragment that may grow into the memory reserve, a new fragment may begin in the reserve only if
+	// its first buffer holds the whole fragment.
 	if class < classOf(sizeBytes) && p.favourite != nil && p.favourite != leaving {
 		reserveBytes = int64(p.cfg.FragBytesMax)
 	}
@@ -171,8 +176,8 @@ func (a *Assembler) reserveBytes(
 	return reserveBytes
 }
 
-// If a new fragment has taken its first buffer from the memory reserve and will need a larger
-// buffer, the method favour makes it the only fragment that may grow into the reserve.
+// The method "favour" gives the exclusive right to grow into the memory reserve to a new fragment,
+// if its first buffer is in the reserve and is too small for the whole fragment.
 func (p *Pool) favour(m *Message) {
 	inReserve := p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax)
 	if inReserve && int(m.class) < classOf(m.sizeBytes) {
@@ -182,9 +187,9 @@ func (p *Pool) favour(m *Message) {
 
 // The method growTo enlarges a fragment's buffer for a chunk of n bytes that ends at the offset
 // "end". The last FragBytesMax bytes below each memory limit are a reserve for one fragment at a
-// time, whose packets must arrive in order. The fragment that uses the memory reserve always gets
-// enough memory to be completed. When the fragment that uses the memory reserve is complete,
-// another fragment may use the reserve.
+// time, whose packets must arrive in order. The memory reserve always suffices to complete the
+// fragment that uses it. When the fragment that uses the memory reserve is complete, another
+// fragment may use the reserve.
 func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) error {
 	if a.far(m.arrivedBytes, end, n) ||
 		a.hoards() && int64(end) > growFactor*(m.arrivedBytes+int64(n)) {
@@ -212,10 +217,11 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) error {
 	return nil
 }
 
-// beginStarter begins a fragment that counts in no memory limit, for a packet that also has the
-// last chunk of another fragment. The buffer that beginStarter allocates holds only the first chunk
-// of the new fragment. Each peer may have at most one unfinished fragment that beginStarter has
-// begun. If there is one already, beginStarter returns nil.
+// beginStarter begins a fragment that counts towards no memory limit. beginStarter is for a packet
+// that contains the last chunk of one fragment and the first chunk of the new fragment. The buffer
+// that beginStarter allocates holds only the first chunk of the new fragment. Each peer may have at
+// most one unfinished fragment that beginStarter has begun. If the peer already has an unfinished
+// fragment that beginStarter has begun, beginStarter returns nil.
 func (a *Assembler) beginStarter(h *Header, n int) *Message {
 	if a.starter || h.OffsetBytes != 0 {
 		return nil
@@ -227,9 +233,9 @@ func (a *Assembler) beginStarter(h *Header, n int) *Message {
 	return m
 }
 
-// The method settle gives a fragment that beginStarter has begun a larger buffer of the pool, which
-// reaches at least to the offset "end". The larger buffer of a fragment must respect the same
-// memory limits as the first buffer of a new fragment.
+// The method "settle" gives a fragment that beginStarter has begun a larger buffer from the pool,
+// which has at least "end" bytes. The larger buffer of a fragment must respect the same memory
+// limits as the first buffer of a new fragment.
 func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) error {
 	p := a.pool
 	class := max(a.beginClass(m.sizeBytes, n), classOf(end))

@@ -6,13 +6,13 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The constants below are bits of Hello.Features, for options that are in use if both ends announce
-// them.
+// The constants below are bits of Hello.Features. The two ends of a connection use a feature if
+// both announce it.
 const (
 	// FeatureSack says that an Ack may have a payload, a Sack (selective acknowledgement).
 	FeatureSack = 1 << 0
 	// FeatureAsk permits Ack packets that request an acknowledgement (FlagAsk). FeatureAsk has no
-	// effect in a reliable connection.
+	// effect on a connection over a reliable network.
 	FeatureAsk = 1 << 4
 	// FeatureLater permits packets with FlagLater, whose acknowledgement the receiver may delay for
 	// longer than usual. FeatureLater has no effect unless FeatureSack and FeatureAsk are in use, too.
@@ -32,10 +32,10 @@ const (
 )
 
 // SackRange is a range of consecutive sequence numbers whose packets have arrived. A SackRange
-// begins with the sequence number Header.Ack+SackAhead+Start, and has More+1 sequence numbers.
+// begins with the sequence number Header.Ack+SackAhead+Start, and contains More+1 sequence numbers.
 type SackRange struct{ Start, More uint16 }
 
-// The method end returns the number of the first packet after the range, in the same numbering as
+// The method "end" returns the number of the first packet after the range, in the same numbering as
 // the field Start.
 func (r SackRange) end() uint32 { return uint32(r.Start) + uint32(r.More) + 1 }
 
@@ -50,17 +50,17 @@ type Sack struct {
 	Count int
 	// Last is the sequence number of the packet that the sender of the Sack accepted most recently.
 	// DelayUs is the time in microseconds between the acceptance of packet Last and the sending of the
-	// Sack. UnreadUs is the longest time in microseconds for which packet Last may have waited in the
-	// receive queue, which is counted from the latest moment when the queue was empty. DelayUs and
-	// UnreadUs are at most 65535.
+	// Sack. UnreadUs is an upper limit, in microseconds, for the time that packet Last has waited in
+	// the receive queue. UnreadUs is measured from the latest moment at which the receive queue was
+	// empty. DelayUs and UnreadUs are at most 65535.
 	Last              seq.Num
 	DelayUs, UnreadUs uint16
 	// Copies counts, modulo 2^32, the duplicate packets that the sender of the Sack has received.
 	Copies uint32
 	// LastNumber is the packet number (Header.Number) of the transmission by which the packet with
-	// sequence number Last arrived. LastData says whether the packet with sequence number Last arrived
-	// on the data channel, and not on the command channel. Before the first packet is accepted,
-	// LastNumber is 0 and LastData is false.
+	// sequence number Last arrived. LastData is true if the packet with sequence number Last arrived
+	// on the data channel, and false if it arrived on the command channel. Before the first packet is
+	// accepted, LastNumber is 0 and LastData is false.
 	LastNumber uint32
 	LastData   bool
 	// Marks counts, modulo 2^32, received packets that the network has marked with ECN Congestion
@@ -68,7 +68,7 @@ type Sack struct {
 	Marks uint32
 }
 
-// Bytes is the length of the encoded Sack.
+// Bytes returns the length of the encoded Sack.
 func (s *Sack) Bytes() int { return SackHeadBytes + SackRangeBytes*s.Count }
 
 // Encode writes the Sack at the start of b, and returns the length of the Sack.
@@ -115,8 +115,8 @@ func sackLength(n int) bool {
 	return n >= SackHeadBytes && n <= SackBytesMax && (n-SackHeadBytes)%SackRangeBytes == 0
 }
 
-// checkSack checks that the ranges of a Sack are ascending, have a gap between each two, and stay
-// within the largest window.
+// checkSack checks that the ranges of a Sack are in ascending order, that there is a gap between
+// two ranges, and that all ranges are within the largest window.
 func checkSack(p []byte) error {
 	if le.Uint32(p[20:]) > 1 {
 		return ErrReserved
@@ -134,7 +134,7 @@ func checkSack(p []byte) error {
 
 // Words writes the ranges as a bitmap. Bit i of words[w] is set if the packet with the sequence
 // number Header.Ack+SackAhead+64w+i has arrived. Words returns the number of words up to the last
-// one that is not zero. The slice passed to Words must have at least WindowMax bits.
+// one that is not zero. The argument "words" of Words must have at least WindowMax bits.
 func (s *Sack) Words(words []uint64) int {
 	if s.Count == 0 {
 		return 0

@@ -1,11 +1,11 @@
 package frag
 
-// A fragment has made progress if the bytes that have arrived for it between two calls of Stalled
-// exceed its buffer's size divided by growsBy.
+// A fragment has made progress if more than 1/growsBy of its buffer was filled since the last
+// progress that Stalled has recorded.
 const growsBy = 64
 
 // Stalled returns the total size, in bytes, of the buffers of fragments that have made no progress
-// after the time "since". The caller calls Stalled periodically, with the current time "now" and an
+// since the time "since". The caller calls Stalled periodically, with the current time "now" and an
 // earlier time "since". When Stalled examines a fragment for the first time, the fragment counts as
 // having made progress. Both times are above 0, in any unit.
 func (a *Assembler) Stalled(now, since int64) (bytes int64) {

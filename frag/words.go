@@ -12,7 +12,7 @@ var opCodeWords = [...]string{
 	OpFailed: "failed",
 }
 
-// String returns the name of the code.
+// String returns the name of the OpCode.
 func (o OpCode) String() string { return word(opCodeWords[:], int(o), "OpCode") }
 
 var actionWords = [...]string{

@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Callers test for these errors with errors.Is.
+// The errors of package hotel can be tested with errors.Is.
 var (
 	// ErrFull means that every room of the hotel is occupied.
 	ErrFull = errors.New("hotel: full")
@@ -30,8 +30,8 @@ const (
 // Room is the number by which the caller refers to a stored value. The lower 32 bits of a Room are
 // the index of a table entry, and the upper 32 bits are a generation, which is different for each
 // value in this entry. Generations start at 1, and therefore the zero Room is never valid. The
-// generation of a table entry wraps around after 2^32-1 values. After a wrap-around, the Room of a
-// value that was removed long ago could match another value.
+// generation of a table entry wraps around after 2^32-1 values. After a wrap-around of the
+// generation, the Room of a value that was removed long ago could match another value.
 type Room uint64
 
 // Config sets the size and the resolution of a Hotel. If TickNs or Slots is zero, New uses the
@@ -40,12 +40,12 @@ type Config struct {
 	// Rooms is the largest number of values that the hotel can hold at the same time, 1 to
 	// MaxRooms.
 	Rooms int
-	// TickNs is the resolution in nanoseconds, a power of two from MinTickNs to MaxTickNs. A value
-	// may be evicted up to one tick late.
+	// TickNs is the resolution of the timers in nanoseconds, a power of two from MinTickNs to
+	// MaxTickNs. Evict can return a value up to one tick after its time-out.
 	TickNs int64
 	// Slots is the number of ticks in one revolution of the timing wheel, a power of two from MinSlots
-	// to MaxSlots. TickNs x Slots should exceed the usual time-out, because a value with a longer
-	// time-out must later move to another list.
+	// to MaxSlots. TickNs x Slots, the time of one revolution, should exceed the usual time-out. A
+	// value with a longer time-out takes more time, because it moves to another list later.
 	Slots int
 }
 
@@ -59,7 +59,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports the first field that is out of its range. The error of Validate wraps ErrConfig.
+// Validate returns an error that names the first field that is out of its range, and wraps
+// ErrConfig.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	switch {
@@ -93,9 +94,9 @@ func New[T any](cfg Config) (*Hotel[T], error) {
 // Checkin stores a value with a time-out of the length "stay", which starts at the time "now".
 // After the time-out, Evict returns the value. A time-out is rounded up to the next tick, so that
 // Evict never returns the value early, and delays it by at most one tick. A negative time-out
-// counts as zero. A time-out that would end after mono.Never never expires. If a method of the
-// hotel was already called with a later time, Checkin uses the later time. The only error of
-// Checkin is ErrFull.
+// counts as zero. A time-out that would end later than mono.Never never expires. If an earlier call
+// has passed a later time to the hotel, Checkin uses this later time instead of "now". The only
+// error of Checkin is ErrFull.
 func (h *Hotel[T]) Checkin(now mono.Time, stay time.Duration, guest T) (Room, error) {
 	index := h.wheel.free
 	if index == none {
@@ -105,8 +106,8 @@ func (h *Hotel[T]) Checkin(now mono.Time, stay time.Duration, guest T) (Room, er
 	return Room(h.wheel.take(now, stay))<<32 | Room(index), nil
 }
 
-// Checkout removes and returns the value with the room number that Checkin returned. If the value
-// has already been removed, Checkout returns false and changes nothing.
+// Checkout removes and returns the value with the given room number, which Checkin has returned. If
+// the value has already been removed, Checkout returns false and changes nothing.
 func (h *Hotel[T]) Checkout(number Room) (guest T, ok bool) {
 	if !h.wheel.valid(number) {
 		return guest, false
@@ -127,10 +128,10 @@ func (h *Hotel[T]) Knock(number Room) (guest T, ok bool) {
 // Evict removes one value whose time-out has expired. Evict returns the value and its room number,
 // or false if no time-out has expired. The caller may repeat Evict until the result is false, or
 // evict the remaining values later. Evict returns values in the order of their time-outs, which are
-// rounded up to ticks, and the values of one tick in the order of their Checkin. A value with a
-// time-out of zero is due at the time of its Checkin, rounded up to a tick. Two calls of Evict may
-// be any length of time apart. If a method of the hotel was already called with a later time, Evict
-// uses the later time.
+// rounded up to ticks. Values with the same tick are returned in the order of their Checkin. A
+// value with a time-out of zero is due at the time of its Checkin, rounded up to a tick. The time
+// between two calls of Evict can be arbitrarily long. If an earlier call has passed a later time to
+// the hotel, Evict uses this later time instead of "now".
 func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 	h.wheel.now = max(h.wheel.now, now)
 	if h.wheel.now < h.wheel.next || !h.wheel.turn() {
@@ -142,10 +143,11 @@ func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 	return h.leave(index), number, true
 }
 
-// Deadline returns the time of the first time-out, at which Evict must be called next, or
-// mono.Never if the hotel is empty. If the first time-out ends later than one revolution (TickNs x
-// Slots) from now, the result of Deadline may be too early. The result of Deadline is too early by
-// less than a revolution, unless the first time-out is longer than Slots revolutions.
+// Deadline returns the time at which the caller must call Evict next, which is the end of the first
+// time-out. If the hotel is empty, Deadline returns mono.Never. If the first time-out ends more
+// than one revolution (TickNs x Slots) from now, Deadline can return a time that is too early. The
+// error of Deadline is less than a revolution if the first time-out is not longer than Slots
+// revolutions.
 func (h *Hotel[T]) Deadline() mono.Time {
 	w := &h.wheel
 	if w.near+w.far == 0 {
@@ -157,14 +159,14 @@ func (h *Hotel[T]) Deadline() mono.Time {
 	return w.next
 }
 
-// Len is the number of values in the hotel.
+// Len returns the number of values in the hotel.
 func (h *Hotel[T]) Len() int { return h.wheel.near + h.wheel.far }
 
-// Rooms is the total number of rooms of the hotel.
+// Rooms returns the total number of rooms of the hotel, both free and occupied.
 func (h *Hotel[T]) Rooms() int { return len(h.guests) }
 
-// The method leave clears the value in a vacated table entry, so that the garbage collector can
-// free the value, and returns the value.
+// The method "leave" returns the value of a table entry that has become free. The method "leave"
+// also clears the table entry, so that the garbage collector can free the value.
 func (h *Hotel[T]) leave(index uint32) T {
 	guest := h.guests[index]
 	var zero T

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The method instant returns the time at which a tick begins. For a tick that begins later than any
-// mono.Time, the method instant returns mono.Never.
+// The method "instant" returns the time at which a tick begins. For a tick that begins later than
+// any mono.Time, the method "instant" returns mono.Never.
 func (w *wheel) instant(tick int64) mono.Time {
 	if tick > w.lastTick {
 		return mono.Never
@@ -18,8 +18,8 @@ func (w *wheel) instant(tick int64) mono.Time {
 // nearSlot returns the index of the list of the first timing wheel that holds the given tick.
 func (w *wheel) nearSlot(tick int64) uint32 { return uint32(tick & (w.nearSize - 1)) }
 
-// farSlot returns the index of the list of the second timing wheel for a revolution, which is
-// tick >> slotShift.
+// farSlot returns the index of the list of the second timing wheel that holds the ticks of a
+// revolution. The number of a revolution is tick >> slotShift.
 func (w *wheel) farSlot(revolution int64) uint32 {
 	return uint32(w.nearSize + revolution&(w.farSize-1))
 }
@@ -39,7 +39,7 @@ func (w *wheel) count(slot uint32, n int) {
 	}
 }
 
-// The method link appends a room, which is an entry of the timer table, to a list.
+// The method "link" appends a room (an entry of the timer table) to a list of a timing wheel.
 func (w *wheel) link(slot uint32, r *room, index uint32) {
 	l := &w.lists[slot]
 	r.slot = slot
@@ -55,7 +55,7 @@ func (w *wheel) link(slot uint32, r *room, index uint32) {
 	w.count(slot, 1)
 }
 
-// The method unlink removes a room, which is an entry of the timer table, from its list.
+// The method "unlink" removes a room (an entry of the timer table) from its list.
 func (w *wheel) unlink(r *room) {
 	l := &w.lists[r.slot]
 	switch {
@@ -75,18 +75,18 @@ func (w *wheel) unlink(r *room) {
 	w.count(r.slot, -1)
 }
 
-// seekFar returns the first revolution, not before the given one, whose list in the second timing
-// wheel is not empty. The second timing wheel (far) must not be empty when seekFar is called.
+// seekFar returns the first revolution from the given one on whose list in the second timing wheel
+// is not empty. The second timing wheel (far) must not be empty when seekFar is called.
 func (w *wheel) seekFar(revolution int64) int64 {
 	slot := w.farSlot(revolution)
 	found := w.seek(slot, uint32(w.nearSize>>6), uint32(w.farSize>>6))
 	return revolution + int64(found-slot)&(w.farSize-1)
 }
 
-// The method seek returns the index of the first list that is not empty, starting the search at the
-// index "slot". The method seek searches the given number of bitmap words, beginning with the word
-// "first", and wraps around after the last word. At least one of the bitmap words that seek
-// searches must be other than zero, and the number of words must be a power of two.
+// The method "seek" returns the index of the first list that is not empty, starting the search at
+// the index "slot". The method "seek" searches the given number of bitmap words, beginning with the
+// word "first", and wraps around after the last word. The method "seek" requires that at least one
+// of the searched bitmap words is not zero, and that the number of words is a power of two.
 func (w *wheel) seek(slot, first, words uint32) uint32 {
 	at := slot >> 6
 	word := w.bitmap[at] >> (slot & 63) << (slot & 63)

@@ -8,17 +8,17 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The type wheel is the part of a Hotel that does not depend on the type of the values.
+// The type "wheel" is the part of a Hotel that does not depend on the type of the values.
 type wheel struct {
-	// The field next of a wheel is a time before which no time-out expires. A call of Evict before
-	// the time in the field next needs only one comparison. Only the method take may set the field
-	// next to an earlier time.
+	// The field "next" of a wheel is a lower bound for the end of the first time-out. A call of Evict
+	// before the time "next" needs only one comparison. Only the method "take" may set the field
+	// "next" to an earlier time.
 	next mono.Time
 	now  mono.Time // the latest instant seen
 
-	// No value in the hotel has a time-out at a tick before the current tick, which is the field cur.
-	// The field limit is the first tick that belongs to the second timing wheel, and is two
-	// revolutions after the start of the current revolution.
+	// The field "cur" is the current tick. No value in the hotel has a time-out at a tick before
+	// "cur". The field "limit" is the first tick that belongs to the second timing wheel. The tick
+	// "limit" is two revolutions after the start of the current revolution.
 	cur, limit int64
 
 	rooms  []room
@@ -33,10 +33,10 @@ type wheel struct {
 	tickShift, slotShift uint8 // below 64; masked where used, to tell the compiler
 }
 
-// The type room is an entry of the timer table, without its value. The fields prev and next of a
-// room are table indices. While a room holds a value, prev and next are the room's neighbours in a
-// doubly linked list. In a free room, the field next is the next room in the stack of free rooms,
-// and the field prev is the constant vacant.
+// The type "room" is an entry of the timer table, without its value. The fields "prev" and "next"
+// of a room are table indices. While a room holds a value, "prev" and "next" are the room's
+// neighbours in a doubly linked list. In a free room, the field "next" is the next room in the
+// stack of free rooms, and the field "prev" is the constant "vacant".
 type room struct {
 	tick       int64
 	prev, next uint32
@@ -77,8 +77,8 @@ func newWheel(cfg Config) wheel {
 	return w
 }
 
-// The method take removes the top room (table entry) from the stack of free rooms, puts it into a
-// timing wheel, and returns its generation. The caller of the method take must have checked that
+// The method "take" removes the top room (table entry) from the stack of free rooms, puts it into a
+// timing wheel, and returns its generation. The caller of the method "take" must have checked that
 // there is a free room.
 func (w *wheel) take(now mono.Time, stay time.Duration) (generation uint32) {
 	w.now = max(w.now, now)
@@ -113,7 +113,7 @@ func (w *wheel) vacate(index uint32) {
 	w.free = index
 }
 
-// The method valid reports whether a room number belongs to a value in the hotel.
+// The method "valid" reports whether a room number belongs to a value in the hotel.
 func (w *wheel) valid(number Room) bool {
 	index := uint64(uint32(number))
 	if index >= uint64(len(w.rooms)) {
@@ -123,9 +123,9 @@ func (w *wheel) valid(number Room) bool {
 	return r.generation == uint32(number>>32) && r.prev != vacant
 }
 
-// The method turn sets the current tick to the tick of the first expired time-out, and returns
+// The method "turn" sets the current tick to the tick of the first expired time-out, and returns
 // true. If no time-out has expired, turn sets the current tick to the tick of the present time, and
-// returns false. The method turn always updates the field next.
+// returns false. The method "turn" always updates the field "next".
 func (w *wheel) turn() (due bool) {
 	present := int64(w.now) >> w.tickShift
 	first := int64(math.MaxInt64)
@@ -151,8 +151,8 @@ func (w *wheel) turn() (due bool) {
 	return false
 }
 
-// The method advance sets the current tick and the field limit, and moves values with ticks below
-// the new limit from the second timing wheel to the first one.
+// The method "advance" sets the current tick and the field "limit". The method "advance" also moves
+// the values whose ticks are below the new limit from the second timing wheel to the first one.
 func (w *wheel) advance(tick int64) {
 	w.cur = tick
 	limit := (w.cur>>w.slotShift + 2) << w.slotShift
@@ -169,9 +169,9 @@ func (w *wheel) advance(tick int64) {
 	}
 }
 
-// The method approach sorts the values in a list of the second timing wheel after the field limit
-// has increased. Each value whose tick is below the new limit of the first timing wheel moves to
-// this wheel, and the other values remain in their list.
+// The method "approach" examines the values in a list of the second timing wheel after the field
+// "limit" has increased. Each value whose tick is below the new limit moves to the first timing
+// wheel. All other values remain in the second timing wheel.
 func (w *wheel) approach(slot uint32) {
 	index := w.lists[slot].head
 	w.lists[slot] = list{head: none, tail: none}
@@ -185,10 +185,10 @@ func (w *wheel) approach(slot uint32) {
 	}
 }
 
-// The method named first returns a lower bound for the tick of the hotel's first time-out. If the
-// first timing wheel is not empty, the method named first returns the tick of the first time-out.
-// If the first timing wheel is empty, the method named first returns the first tick of the earliest
-// revolution that may contain a time-out. The hotel must not be empty when first is called.
+// The method "first" returns a lower bound for the tick of the hotel's first time-out. If the first
+// timing wheel is not empty, the lower bound is exact. If the first timing wheel is empty, the
+// method "first" returns the first tick of the earliest revolution that can contain a time-out. The
+// hotel must not be empty when first is called.
 func (w *wheel) first() int64 {
 	if w.near > 0 {
 		slot := w.nearSlot(w.cur)

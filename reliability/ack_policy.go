@@ -9,8 +9,8 @@ import (
 
 // The code in this file decides when a Receiver acknowledges received packets.
 
-// The method accepted decides when an ACK is due after packet n has been accepted. If the
-// argument "gap" is true, the packet has opened or closed a gap in the received sequence numbers.
+// The method "accepted" decides when an ACK of the accepted packet n is due. If the argument "gap"
+// is true, the packet has opened or closed a gap in the received sequence numbers.
 func (r *Receiver) accepted(now mono.Time, n seq.Num, gap bool, delay time.Duration, rules *Rules) {
 	if r.refused > 0 && r.rare.refused.taken(n) {
 		r.refused--
@@ -29,24 +29,23 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, gap bool, delay time.Durat
 	r.ackDue(at)
 }
 
-// ackDue makes an ACK due at the given time, unless an ACK is due earlier already. If an ACK with
-// the longer delay of frag.FlagLater was pending, ackDue ends this delay.
+// ackDue makes an ACK due at the given time, unless an ACK is already due earlier. If the pending
+// ACK has the longer delay that frag.FlagLater permits, ackDue ends the longer delay.
 func (r *Receiver) ackDue(at mono.Time) {
 	if at < r.ackAt {
 		r.ackAt, r.ackLater = at, false
 	}
 }
 
-// Ripe reports whether the pending ACK acknowledges at least two packets, and at least
-// Rules.AckEvery/4 packets. Ripe returns false if the pending ACK covers a single packet, such as a
-// request, because the reply can carry this ACK.
+// Ripe reports whether the pending ACK covers so many packets that it should be sent, which are at
+// least two, and at least Rules.AckEvery/4. Ripe returns false for an ACK of a single packet, such
+// as a request, because the reply can carry this ACK.
 func (r *Receiver) Ripe(rules *Rules) bool {
 	return r.unacked > 1 && 4*int(r.unacked) >= rules.AckEvery
 }
 
-// Repeated counts a duplicate packet, and reports whether an ACK is due immediately. If duplicates
-// have caused answersMax immediate ACKs in an interval of the length answersEvery, further
-// duplicates in this interval cause no immediate ACK.
+// Repeated counts a duplicate packet, and reports whether an ACK is due immediately. In each
+// interval of the length answersEvery, at most answersMax duplicates cause an immediate ACK.
 func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	r.copies++
 	if r.ackAt <= now { // the pending ACK also covers this duplicate
@@ -64,18 +63,18 @@ func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	return true
 }
 
-// AckDue returns the time at which the pending ACK must be sent, if necessary in a packet without
-// data. AckDue is mono.Never if no ACK is pending.
+// AckDue returns the time at which the pending ACK must be sent, in a packet without data if no
+// other packet can carry it. AckDue is mono.Never if no ACK is pending.
 func (r *Receiver) AckDue() mono.Time { return r.ackAt }
 
-// AskAck makes an ACK due after at most the duration d, even if no packet waits for an
-// acknowledgement. With AskAck, a receiver can announce new credits to the peer without waiting for
-// a packet.
+// AskAck makes an ACK due after the duration d or earlier, even if all received packets are already
+// acknowledged. With AskAck, a receiver can announce new credits to the peer without waiting for a
+// packet.
 func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackDue(now.Add(d)) }
 
-// AskAckOf records that the peer has requested an ACK, which becomes due as soon as all packets up
-// to number n have been accepted. If all packets up to n have been acknowledged already, or n is
-// beyond the receive window, AskAckOf does nothing.
+// AskAckOf records that the peer has requested an ACK of all packets up to and including number n.
+// The ACK becomes due as soon as all these packets have been accepted. AskAckOf does nothing if
+// these packets were already acknowledged, or if n is beyond the receive window.
 func (r *Receiver) AskAckOf(now mono.Time, n seq.Num) {
 	switch d := n.Sub(r.next); {
 	case d >= 0 && uint32(d) < r.window:

@@ -8,17 +8,17 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type adaptive is the state of the loss recovery of one Sender in the profile adaptive.
+// The type "adaptive" is the state of the loss recovery of one Sender in the profile adaptive.
 //
 // The profile adaptive detects lost packets by time, as RACK-TLP (RFC 8985) does. A packet is
-// declared lost if a packet that was sent later on the same channel has arrived, and the older
+// declared lost if a packet that was sent later on the same channel has arrived, and the first
 // packet has been in flight for longer than a round trip plus the reordering window. The reordering
 // window is widened when packets arrive out of order, and when retransmissions turn out to be
 // spurious. If no ACK arrives for about two round trips, the sender retransmits the oldest packet
-// in flight once, as a probe. If the probe is not acknowledged either, the sender retransmits the
-// oldest packet at growing intervals, like the probe time-outs of RFC 9002 section 6.2. One timer
-// serves for the probe and for the later retransmissions of the oldest packet. The ACK of a probe
-// tells the sender which other packets are missing.
+// in flight once, as a probe. If no ACK follows the probe, the sender retransmits the oldest packet
+// at growing intervals, like the probe time-outs of RFC 9002 section 6.2. The same timer causes the
+// probe and the later retransmissions of the oldest packet. The ACK of a probe tells the sender
+// which other packets are missing.
 //
 // A Sender has one retransmission timer for all its packets in flight.
 type adaptive struct {
@@ -27,19 +27,20 @@ type adaptive struct {
 	paths [channels]path // measured by the packets of each channel
 	cong  congestion
 	pacer pacer
-	// latestArrived describes, for each channel, the packet sent last among those that have arrived.
+	// For each channel, latestArrived describes the packet with the latest transmission time among
+	// those that have arrived.
 	latestArrived [channels]arrival
-	// resentArrived describes the packet sent last among the retransmitted packets that have arrived
-	// on the data channel. The arrival of a later packet that was never retransmitted clears
-	// resentArrived, the record of an arrived retransmission.
+	// Among the retransmitted packets that have arrived on the data channel, resentArrived describes
+	// the one with the latest transmission time. The arrival of a packet that was sent later and never
+	// retransmitted clears resentArrived.
 	resentArrived arrival
 
 	timer       hotel.Room // 0: the timer does not run
 	timerAt     mono.Time  // when the timer ends
 	lossAt      mono.Time  // time at which packets may be found lost without a new ACK, or Never
 	restartedAt mono.Time  // when the congestion window was restarted last; or longAgo
-	// At the time sweepAt, the unacknowledged packets that were sent before the latest restart of
-	// the congestion window are declared lost.
+	// sweepAt is the time at which the unacknowledged packets that were sent before the latest restart
+	// of the congestion window are declared lost.
 	sweepAt     mono.Time
 	sentAt      [channels]mono.Time     // when something was sent last
 	progressAt  mono.Time               // of the latest progress or time-out; or longAgo
@@ -49,8 +50,8 @@ type adaptive struct {
 	peerDelay   time.Duration           // how long the peer may hold an ACK back
 	ackLag      time.Duration           // added to the latest round by peerDelay
 	reorderSeen time.Duration           // the largest delay of a packet that was not lost
-	// reorderShift says how many times the reordering window is doubled because of spurious
-	// retransmissions.
+	// reorderShift is the number of times that spurious retransmissions have doubled the reordering
+	// window.
 	reorderShift uint8
 	backoff      uint8 // time-outs since anything was acknowledged
 
@@ -71,15 +72,15 @@ type adaptive struct {
 	quietRounds            uint8   // rounds since the latest spurious retransmission
 	untested               uint8   // rounds since a packet was held back
 	lastMeasured           Channel // the channel of the packet measured last
-	// resentInRound holds the numbers of retransmissions in the present and in the previous round
-	// trip, without those that are known to be spurious.
+	// resentInRound contains the numbers of retransmissions in the present and in the previous round
+	// trip, not counting those that are known to be spurious.
 	resentInRound [2]int32
 	roundEnd      seq.Num   // a round trip ends when this packet has arrived
 	newest        seq.Num   // latest number that has arrived
 	roundAt       mono.Time // when this round began
 }
 
-// The type arrival describes a packet of which an ACK has told the sender that it has arrived.
+// The type "arrival" describes a packet whose arrival an ACK has reported to the sender.
 type arrival struct {
 	at     mono.Time // when it was sent
 	seq    seq.Num
@@ -88,16 +89,16 @@ type arrival struct {
 }
 
 const (
-	// If a packet waits in the receive queue for unreadLeast or longer, the process that receives it
-	// counts as overloaded or descheduled. The time that a packet waits in the receive queue does not
-	// count as network delay, as in the congestion control Swift (Kumar et al., SIGCOMM 2020).
+	// If a packet waits in the receive queue for unreadLeast or longer, the receiving process counts
+	// as overloaded or descheduled. The time that a packet waits in the receive queue does not count
+	// as network delay, as in the congestion control Swift (Kumar et al., SIGCOMM 2020).
 	unreadLeast = 500 * time.Microsecond
 
 	// The retransmission budget limits how many packets may be retransmitted. The retransmission
-	// budget grows by an eighth of the delivered packets, and in each round trip by eight packets plus
-	// a quarter of the packets in flight. An unused retransmission budget is kept up to a limit, 64
-	// packets plus the packets in flight, because all packets in flight may be lost at the same
-	// time.
+	// budget grows by one packet for each eight delivered packets. In each round trip, the
+	// retransmission budget also grows by eight packets plus a quarter of the packets in flight. The
+	// unused retransmission budget is at most 64 packets plus the packets in flight, which suffices if
+	// all packets in flight are lost at the same time.
 	budgetUnits     = 8
 	budgetRound     = 8 * budgetUnits
 	budgetFirst     = 64 * budgetUnits
@@ -107,7 +108,7 @@ const (
 	backoffRestart  = 3
 )
 
-// longAgo is an instant before all events of any Sender.
+// longAgo is a time before all events of any Sender.
 const longAgo = -mono.Never / 2
 
 type adaptiveShared struct {
@@ -122,13 +123,13 @@ type adaptiveShared struct {
 // timers.
 const adaptiveTickNs = 1 << 13
 
-// onTheWay is the number of packets in transit. A packet is in transit from its transmission until
-// the sender learns of its arrival, declares it lost, or learns that the peer has refused it for
-// lack of memory.
+// onTheWay returns the number of packets in transit. A packet is in transit from its transmission
+// until the sender learns of its arrival, declares it lost, or learns that the peer has refused it
+// for lack of memory.
 func (a *adaptive) onTheWay(s *Sender) int32 { return s.next.Sub(s.oldest) - s.sacked - a.lost }
 
-// The method room returns how many packets, including retransmissions, the congestion window allows
-// the sender to send now.
+// The method "room" returns how many packets, including retransmissions, the congestion window
+// permits to be sent at present.
 func (a *adaptive) room(s *Sender) int32 {
 	if a.fixed {
 		return int32(s.window)
@@ -148,8 +149,8 @@ func (a *adaptive) path(s *Sender) PathState {
 	return state
 }
 
-// sendAgain puts a packet in flight on the list of packets to be retransmitted, unless the packet
-// is already on this list.
+// sendAgain puts a packet in flight on the retransmission list, unless the packet is already on
+// this list.
 func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	p := s.segment(t)
 	if p.state != Posted {
@@ -166,7 +167,7 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	s.segs.again(t, cause)
 }
 
-// stopWaiting records that a lost segment no longer waits for the retransmission budget, or for
+// stopWaiting records that a lost segment no longer waits for the retransmission budget or for
 // memory at the peer.
 func (a *adaptive) stopWaiting(s *Sender, p *segment) {
 	p.lost = false

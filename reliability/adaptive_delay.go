@@ -7,14 +7,14 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The functions in this file adjust the congestion window to the measured delay, and find out the
-// delay of the path with empty queues.
+// The functions in this file adjust the congestion window to the measured delay. The functions in
+// this file also measure the round trip of the path while its queues are empty.
 
-// The method sample processes a new round-trip sample of packet n. The arguments "least" and "most"
-// are bounds for the round trip without the packet's time in the peer's receive queue. The argument
-// "next" of the method sample is the next sequence number to be sent. If the peer's process was
-// asleep, the bounds "least" and "most" may be far apart, because the peer cannot tell how long the
-// packet waited in its receive queue.
+// The method "sample" processes a new round-trip sample of packet n. The arguments "least" and
+// "most" are a lower and an upper bound for the round trip without the packet's time in the peer's
+// receive queue. The argument "next" of the method "sample" is the next sequence number to be sent.
+// If the peer's process was asleep, the bounds "least" and "most" can be far apart, because the
+// peer does not know how long the packet waited in its receive queue.
 func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n, next seq.Num,
 	rules *Rules,
 ) {
@@ -60,8 +60,8 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 	}
 }
 
-// The method named holds estimates how many packets the path can have in transit without a queue
-// (the bandwidth-delay product). The argument "over" of the method holds is the present round trip
+// The method "holds" estimates how many packets the path can have in transit without a queue (the
+// bandwidth-delay product). The argument "over" of the method "holds" is the present round trip
 // minus the round trip with empty queues.
 func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 	own := p.base + p.jitter
@@ -69,12 +69,12 @@ func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 	return max(int32(int64(c.window)*int64(own+room)/int64(own+over)), windowLeast)
 }
 
-// The method dip begins and ends dips. In a dip, the sender reduces its congestion window to a
-// fraction for two round trips, if the full window has limited the sender after the previous dip.
-// In the first round trip of a dip, the queue at the bottleneck drains, and in the second, the
-// sender measures the round trip with an empty queue. If a dip (a short reduction of the congestion
-// window) reveals no lower round trip than before, the interval until the next dip is doubled, up
-// to a limit.
+// The method "dip" begins and ends dips. In a dip, the sender reduces its congestion window to a
+// fraction for two round trips. A dip is necessary only if the congestion window has limited the
+// sender since the previous dip. In the first round trip of a dip, the queue at the bottleneck
+// drains. In the second round trip, the sender measures the round trip with an empty queue. If a
+// dip (a short reduction of the congestion window) shows no lower round trip than before, the
+// interval until the next dip is doubled, up to a limit.
 func (c *congestion) dip(p *path, took time.Duration) bool {
 	c.rounds = min(c.rounds, 254) + 1
 	switch {
@@ -101,11 +101,11 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 	return true
 }
 
-// The method drains detects by the measured round trip that the queue at the bottleneck empties,
+// The method "drains" detects by the measured round trip that the queue at the bottleneck empties,
 // for example because another sender has reduced its window or stopped. The argument "most" of the
-// method drains is an upper bound for the measured round trip without the time in the peer's
-// receive queue. The result of drains is true if all recent round trips showed a queue, and this
-// round trip is clearly shorter.
+// method "drains" is an upper bound for the measured round trip without the time in the peer's
+// receive queue. The method "drains" returns true if all recent round trips showed a queue, and the
+// measured round trip is clearly shorter than all of them.
 func (c *congestion) drains(most time.Duration, p *path) bool {
 	low := c.low[1]
 	if c.low[0] == 0 {
@@ -120,17 +120,17 @@ func (c *congestion) drains(most time.Duration, p *path) bool {
 }
 
 // beginDip begins a dip, which means that the congestion window is reduced to a fraction for some
-// round trips. If fewer packets are in flight than the congestion window permits, beginDip reduces
-// the window to a fraction of the packets in flight.
+// round trips. If fewer packets are in flight than the congestion window permits, the reduced
+// window is a fraction of the packets in flight instead of a fraction of the window.
 func (c *congestion) beginDip(p *path) {
 	c.unhalved, c.dipBase, c.rounds, c.met, c.overshot = c.window, p.base, 0, false, false
 	c.window = max(min(c.window, c.flight)/dipDepth, windowLeast)
 }
 
 // fit estimates the path's capacity from the packets delivered in the last round trip of slow
-// start, which had the duration "took". The estimated capacity becomes the congestion window when
-// the present dip (a short reduction of the window) ends. The method fit is not called for small
-// congestion windows.
+// start, which had the duration "took". When the present dip (a short reduction of the window)
+// ends, the congestion window is set to the estimated capacity. The method "fit" is not called for
+// small congestion windows.
 func (c *congestion) fit(p *path, took time.Duration) {
 	c.overshot = false
 	holds := int64(c.acked) * int64(p.base+p.jitter) / int64(max(took, 1))
@@ -138,15 +138,15 @@ func (c *congestion) fit(p *path, took time.Duration) {
 	c.peak = c.unhalved
 }
 
-// The method blame records, before a reduction of the congestion window, how many lost packets have
-// caused it.
+// The method "blame" is called before a reduction of the congestion window, and records how many
+// lost packets have caused the reduction.
 func (c *congestion) blame(lost int32) {
 	c.blamed, c.excused, c.undo, c.undoSlow = lost, 0, c.window, c.slow
 }
 
-// The method excuse corrects the loss counts when packets that were declared lost turn out to have
-// arrived. If more than half of the losses that the method blame has recorded turn out to be wrong,
-// the method excuse restores the congestion window.
+// The method "excuse" corrects the loss counts when packets that were declared lost have arrived
+// after all. If more than half of the losses that have caused the latest reduction of the
+// congestion window were wrong, the method "excuse" undoes the reduction.
 func (c *congestion) excuse(packets int32) {
 	c.lost = max(c.lost-packets, 0)
 	c.counted[1] = max(c.counted[1]-packets, 0)

@@ -8,8 +8,8 @@ import (
 
 // The functions in this file decide which packets in flight are lost.
 
-// The method arrived processes the arrival of the packet of segment t at the peer, and frees the
-// segment.
+// The method "arrived" is called when an ACK reports that the packet of segment t has arrived. The
+// method "arrived" updates the loss recovery and frees the segment.
 func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	p := s.segment(t)
 	if p.state == Resend || p.lost {
@@ -60,17 +60,17 @@ func (a *adaptive) onResentArrived(d arrival) {
 	a.arrivedOutOfTurn = true
 }
 
-// The method proves reports whether the arrived packet d was sent later than packet p, so that p
-// may be lost.
+// The method "proves" reports whether the arrived packet d was sent later than packet p, so that
+// packet p is possibly lost.
 func (d *arrival) proves(p *segment) bool {
 	return d.at > p.postedAt || d.at == p.postedAt && p.seq.Before(d.seq) && d.rtt != 0
 }
 
-// The method named least estimates the shortest possible time between the transmission of a packet
-// on a channel and the receipt of its ACK. If the given channel was measured, the result of the
-// method named least is the lowest round trip of this channel. If the given channel was not
-// measured, the result of the method named least is the lowest round trip of the other channel or,
-// if neither was measured, ResendTimeoutMin.
+// The method "least" estimates the shortest possible time between the transmission of a packet on a
+// channel and the receipt of its ACK. The method "least" returns the lowest measured round trip of
+// the given channel. If the given channel was not measured, the method "least" returns the lowest
+// round trip of the other channel. If no channel was measured, the method "least" returns
+// ResendTimeoutMin.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {
 		return base
@@ -81,15 +81,15 @@ func (a *adaptive) least(c Channel) time.Duration {
 	return a.shared.rules.ResendTimeoutMin
 }
 
-// reorderWindow returns the reordering window of a channel, which is the time that a packet may be
-// late (RFC 8985).
+// reorderWindow returns the reordering window of a channel (RFC 8985), which is how late a packet
+// can be without being declared lost.
 func (a *adaptive) reorderWindow(c Channel) time.Duration {
 	p := &a.paths[c]
 	return min(max(p.base/4, a.reorderSeen+a.reorderSeen/4)<<a.reorderShift, p.wait())
 }
 
-// findLost declares packets lost, and puts them on the retransmission list as far as the
-// retransmission budget and the congestion window allow.
+// findLost declares packets lost. findLost puts as many lost packets on the retransmission list as
+// the retransmission budget and the congestion window permit.
 func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	known := a.lostWaiting
 	a.markLost(s, now)
@@ -101,9 +101,9 @@ func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	}
 }
 
-// markLost declares packets lost according to the rules of the profile, and computes when the next
-// check for lost packets is necessary. Packets that were sent before a restart of the congestion
-// window are declared lost at the time sweepAt, even if no later packet has arrived.
+// markLost declares packets lost according to the rules of the profile adaptive, and computes when
+// the next check for lost packets is necessary. Packets that were sent before a restart of the
+// congestion window are declared lost at the time sweepAt, even if no later packet has arrived.
 func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	a.arrivedOutOfTurn, a.lossAt = false, mono.Never
 	grace := [channels]time.Duration{a.reorderWindow(Command), a.reorderWindow(Data)}
@@ -149,7 +149,7 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 }
 
 // sendLost puts as many lost packets on the retransmission list as the retransmission budget and
-// the congestion window allow.
+// the congestion window permit.
 func (a *adaptive) sendLost(s *Sender) {
 	room := a.room(s)
 	for n := s.nextAside(s.oldest); n != s.next && a.lostWaiting > 0; n = s.nextAside(n + 1) {

@@ -8,14 +8,15 @@ import (
 	"gobtl/internal/seq"
 )
 
-// processAck processes an acknowledgement. The argument sack of processAck is the selective part of
-// the ACK, or nil if there is none. processAck appends the freed segments to done.
+// processAck processes an acknowledgement. The argument "sack" of processAck is the selective part
+// of the ACK, or nil if there is none. processAck appends the freed segments to done.
 func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {
 	before := len(done)
-	// The congestion window counts as full if it has room for only a few packets, which may be
-	// reserved for small messages, or if only the pacer prevents the sender from filling it.
+	// The congestion window counts as full if it has room for only a few packets, which can be
+	// reserved for small messages. The congestion window also counts as full if only the pacer
+	// prevents the sender from filling it.
 	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}
@@ -61,7 +62,9 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		}
 		a.cong.grow(n, s.window)
 		a.resendBudget = min(a.resendBudget+n, budgetFirst+budgetUnits*s.next.Sub(s.oldest))
-		// A full congestion window permits no new packet. Then the elapsed time ends a round trip.
+		// A round trip usually ends when a packet sent after its beginning has arrived. While gaps are
+		// open, the elapsed time also ends a round trip, because a full congestion window permits no new
+		// packet.
 		if !a.newest.Before(a.roundEnd) || a.gaps && now.Sub(a.roundAt) > a.paths[a.lastMeasured].wait() {
 			took := now.Sub(a.roundAt)
 			a.roundEnd, a.roundAt = s.next, now
@@ -89,9 +92,9 @@ func (a *adaptive) lookForLost(s *Sender, now mono.Time) {
 	}
 }
 
-// heardAgain processes the first ACK after several time-outs have restarted the congestion window.
-// heardAgain sets the time (sweepAt) at which all unacknowledged packets from before the restart
-// are declared lost.
+// heardAgain is called for the first ACK after several time-outs have restarted the congestion
+// window. heardAgain sets sweepAt, the time at which all unacknowledged packets from before the
+// restart are declared lost.
 func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	if a.sweepAt == mono.Never && a.restartedAt != longAgo {
 		a.sweepAt = now.Add(a.paths[a.lastMeasured].wait() + a.peerDelay)
@@ -100,11 +103,12 @@ func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 	}
 }
 
-// The method measure takes a round-trip sample from the packet that arrived last, if no earlier ACK
-// has acknowledged the packet, and it was never retransmitted (Karn's algorithm). An ACK without a
-// selective part gives no round-trip sample if it covers a retransmitted packet, because it does
-// not say which packet has caused the ACK. An ACK without a selective part gives no round-trip
-// sample for a lone reply, because the peer may have delayed this ACK by an unknown time.
+// The method "measure" takes a round-trip sample from the packet that arrived last. The method
+// "measure" takes a sample only from a packet that no earlier ACK has acknowledged and that was
+// never retransmitted (Karn's algorithm). An ACK without a selective part gives no round-trip
+// sample if it covers a retransmitted packet, because it does not say which packet has caused the
+// ACK. For a lone reply, an ACK without a selective part gives no round-trip sample either, because
+// the peer can have delayed this ACK by an unknown time.
 func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {
@@ -147,8 +151,8 @@ func resentUpTo(s *Sender, ack seq.Num) bool {
 	return false
 }
 
-// onWords frees the segments of packets that, according to the bitmap of a selective ACK, have
-// arrived after the first gap.
+// onWords processes the bitmap of a selective ACK. onWords frees the segments of the packets after
+// the first gap that have arrived according to the bitmap.
 func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64,
 	done []Token,
 ) []Token {
@@ -173,8 +177,8 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 	return done
 }
 
-// onDuplicates concludes from the number of duplicates that the peer has received how many
-// retransmissions were spurious.
+// onDuplicates processes the number of duplicates that the peer has received. Each new duplicate
+// shows that a retransmission of the last two round trips was spurious.
 func (a *adaptive) onDuplicates(copies uint32) {
 	d := int32(copies - a.copies)
 	if d <= 0 {
@@ -192,8 +196,8 @@ func (a *adaptive) onDuplicates(copies uint32) {
 	}
 }
 
-// endRound makes the decisions of the loss recovery and the congestion control that are due once in
-// a round trip.
+// endRound makes those decisions of the loss recovery and the congestion control that are made once
+// per round trip.
 func (a *adaptive) endRound(s *Sender, took time.Duration) {
 	p := &a.paths[a.lastMeasured]
 	a.cong.calm = a.cong.calm.Max(s.oldest)
@@ -236,9 +240,10 @@ func (a *adaptive) onSack(s *Sender, now mono.Time, upTo seq.Num, sack *Sack,
 	return done, AckIdle
 }
 
-// onPlainAck processes a cumulative ACK without a selective part. If the peer sends no selective
-// ACKs, a repeated ACK means that a packet is missing, as in the usnic profile. A repeated ACK has
-// no consequences for a packet that was sent less than a round trip ago.
+// onPlainAck processes a cumulative ACK without a selective part. If the peer does not support
+// selective ACKs, a repeated ACK means that a packet is missing, as in the usnic profile. A
+// repeated ACK does not cause the retransmission of a packet that was sent less than a round trip
+// ago.
 func (a *adaptive) onPlainAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
 	done []Token,
 ) ([]Token, AckVerdict) {

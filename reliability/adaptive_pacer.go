@@ -8,8 +8,8 @@ import (
 )
 
 // A pacer spreads the packets of a congestion window evenly over the round trip, for example after
-// losses. At each ACK, and whenever the pacer's timer expires, the pacer permits as many packets as
-// the path can have carried in the elapsed time.
+// losses. At each ACK, and whenever its timer expires, the pacer permits as many new packets as the
+// path can carry in the time that has elapsed.
 type pacer struct {
 	on    bool
 	began mono.Time     // until then the path is busy with the packets sent so far
@@ -28,12 +28,12 @@ const (
 	paceSpare   = 9  // packets that may stay unused, reserved for small messages
 )
 
-// The method refill computes how many new packets may be sent now. The argument "next" of the
-// method refill is the next sequence number to be sent. The pacer permits one packet for each
-// elapsed interval of the given length (the argument "every"), but never more than "burst" packets
-// together. If no packet is in flight, the pacer permits a burst of packets, whose number is the
-// argument "burst". If the pacer's timer must expire at the time p.due, when more packets may be
-// sent, the result of refill is true.
+// The method "refill" computes how many new packets may be sent at the time "now". The argument
+// "next" of the method "refill" is the next sequence number to be sent. The pacer permits one
+// packet for each elapsed interval of the given length (the argument "every"), but never more than
+// "burst" packets together. If no packet is in flight, the pacer permits a burst of packets, whose
+// number is the argument "burst". The method "refill" returns true if the timer must expire at the
+// time p.due, when the pacer permits more packets.
 func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time.Duration) bool {
 	if !p.on || idle {
 		p.on, p.began = true, now.Add(-burst*every)
@@ -48,8 +48,8 @@ func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time
 	return have < burst
 }
 
-// The method room returns how many new packets the pacer permits now. The argument "next" of the
-// method room is the next sequence number to be sent.
+// The method "room" returns how many new packets the pacer permits at present. The argument "next"
+// of the method "room" is the next sequence number to be sent.
 func (p *pacer) room(next seq.Num) int32 {
 	if !p.on {
 		return WindowMax
@@ -57,8 +57,8 @@ func (p *pacer) room(next seq.Num) int32 {
 	return p.end.Sub(next)
 }
 
-// The method short reports whether the sender has used up nearly all packets that the pacer
-// permits.
+// The method "short" reports whether the sender has sent nearly all packets that the pacer permits
+// at present.
 func (p *pacer) short(next seq.Num) bool {
 	return p.on && !next.Before(p.mark)
 }

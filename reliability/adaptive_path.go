@@ -7,7 +7,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type path is a sender's estimate of the round trip to its peer (RFC 6298, RFC 9002 section
+// The type "path" is a sender's estimate of the round trip to its peer (RFC 6298, RFC 9002 section
 // 5). Round-trip samples do not include the ACK delay that the peer reports.
 type path struct {
 	srtt, rttvar time.Duration // smoothed round trip, its mean deviation; 0: no sample yet
@@ -24,7 +24,7 @@ type path struct {
 // A sender remembers the lowest round trip of a path for at least the time baseSpan.
 const baseSpan = 10 * time.Second
 
-// The method sample processes a round-trip sample.
+// The method "sample" processes a round-trip sample.
 func (p *path) sample(now mono.Time, rtt time.Duration) {
 	rtt = max(rtt, time.Microsecond)
 	p.sampledAt = now
@@ -41,8 +41,8 @@ func (p *path) sample(now mono.Time, rtt time.Duration) {
 	p.srtt += (rtt - p.srtt) / 8
 }
 
-// The method stale reports whether the latest round-trip sample is too old for a valid estimate of
-// the round trip.
+// The method "stale" reports whether the estimate of the round trip is outdated because its latest
+// sample is too old.
 func (p *path) stale(now mono.Time) bool {
 	return p.srtt != 0 && now.Sub(p.sampledAt) > staleWaits*p.wait()
 }
@@ -51,16 +51,16 @@ func (p *path) stale(now mono.Time) bool {
 // the estimate of the round trip is outdated.
 const staleWaits = 16
 
-// wait returns the time after a transmission at which its ACK counts as late.
+// wait returns how long after a transmission its ACK counts as late.
 func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }
 
-// The method probe returns the time without an ACK after which the first probe (a retransmission of
-// the oldest packet) is sent.
+// The method "probe" returns how long the sender waits without an ACK before it sends the first
+// probe (a retransmission of the oldest packet).
 func (p *path) probe() time.Duration { return p.srtt + min(max(4*p.rttvar, p.srtt/2), p.srtt) }
 
-// The method vary updates the path's jitter estimate with a round-trip sample, for packet n that
-// was sent at the time sentAt. If a packet that was sent later than packet n has arrived before
-// packet n, the additional delay of packet n counts as jitter, because no queue can have caused it.
+// The method "vary" updates the path's jitter estimate with a round-trip sample, for packet n that
+// was sent at the time sentAt. If a packet that was sent later has arrived before packet n, the
+// additional delay of packet n counts as jitter, because a queue cannot have caused it.
 func (p *path) vary(n seq.Num, sentAt mono.Time, rtt time.Duration) {
 	if p.latestRTT != 0 && n.Before(p.latest) {
 		p.jitter += (max(rtt-p.latestRTT, 0) - p.jitter) / 16

@@ -6,9 +6,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The method posted records when a packet was sent, and starts the Sender's retransmission timer if
-// it does not run. A running retransmission timer is not changed, because a further packet only
-// postpones the time-out.
+// The method "posted" records when a packet was sent, and starts the Sender's retransmission timer
+// if the timer is not running. The method "posted" does not change a running timer, because a
+// further packet only postpones the time-out.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
 	if a.timer != 0 && a.progressAt != longAgo && !a.refused.some() && limit == a.waitMax &&
@@ -34,10 +34,10 @@ func (a *adaptive) reposted(s *Sender, now mono.Time, t Token, limit time.Durati
 	a.run(s, now)
 }
 
-// Leaves records that a packet is sent now, although Post was called for it earlier. The caller may
-// delay the transmission after Post until its next progress call. The round trip and the time-out
-// of the packet given to Leaves are counted from the time "now". Leaves does not affect
-// retransmitted packets.
+// Leaves records that a packet, for which Post was called earlier, is sent at the time "now". The
+// caller is allowed to delay the transmission after Post until its next progress call. After
+// Leaves, the round trip and the time-out of the packet are counted from the time "now". Leaves
+// does not affect retransmitted packets.
 func (s *Sender) Leaves(now mono.Time, t Token) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a != nil && p.state == Posted && p.resends == 0 {
@@ -45,9 +45,9 @@ func (s *Sender) Leaves(now mono.Time, t Token) {
 	}
 }
 
-// The method hasten ends the extended time-out of a lone reply, which is a packet whose ACK the
-// peer may delay. After a call of the method hasten, the time-out is the same as for an ordinary
-// packet sent at the time "now".
+// The method "hasten" ends the extended time-out of a lone reply, which is a packet whose ACK the
+// peer may delay. After a call of the method "hasten", the time-out of the lone reply is that of an
+// ordinary packet sent at the time "now".
 func (a *adaptive) hasten(s *Sender, now mono.Time) {
 	a.sentAt[s.segment(s.at(s.oldest)).channel], a.progressAt = now, now
 	a.run(s, now)
@@ -66,10 +66,10 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 	}
 }
 
-// The method due returns the time at which the next retransmission time-out occurs if no ACK
+// The method "due" returns the time at which the next retransmission time-out occurs if no ACK
 // arrives. The first retransmission time-out is counted from the packet sent last, because the ACK
-// of that packet covers all packets in flight. After an ACK of new packets, the first
-// retransmission time-out occurs after at most four times the field wait. Each further
+// of the last packet covers all packets in flight. The first retransmission time-out occurs at the
+// latest four times the field "wait" after the latest ACK of new packets. Each further
 // retransmission time-out is counted from the previous one.
 func (a *adaptive) due(s *Sender) mono.Time {
 	at := a.ackedAt.Add(a.paths[a.lastMeasured].srtt/2 + a.peerDelay)
@@ -97,8 +97,8 @@ func (a *adaptive) due(s *Sender) mono.Time {
 	return at
 }
 
-// setWait computes, for each channel, after which time without an ACK a retransmission time-out
-// occurs.
+// setWait computes the field "wait", which is the time without an ACK after which a retransmission
+// time-out occurs, for each channel.
 func (a *adaptive) setWait() {
 	rules := a.shared.rules
 	probeLeast := rules.ProbeTimeoutMin
@@ -129,8 +129,8 @@ func (a *adaptive) setWait() {
 	}
 }
 
-// The method wake makes the Sender's timer expire at the given time, unless it expires earlier
-// anyway.
+// The method "wake" makes the Sender's timer expire at the given time, unless the timer already
+// expires earlier.
 func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	if a.timer != 0 {
 		if a.timerAt <= at {
@@ -145,8 +145,8 @@ func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	a.timer, a.timerAt = room, at
 }
 
-// The method timeout queues the oldest packet in flight (except packets that the peer has refused)
-// for retransmission after a time-out.
+// The method "timeout" is called at a time-out, and queues the oldest packet in flight that the
+// peer has not refused for retransmission.
 func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	cause := CauseTimeout
 	a.progressAt = now
@@ -169,7 +169,7 @@ func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	}
 }
 
-// pace computes how many packets may be sent now.
+// pace computes how many packets the pacer permits at the time "now".
 func (a *adaptive) pace(s *Sender, now mono.Time) {
 	p := &a.pacer
 	c, path := &a.cong, &a.paths[a.lastMeasured]

@@ -8,35 +8,36 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type congestion is the congestion control for one peer, which limits the packets in flight by
-// a congestion window. Except in slow start, the congestion window changes at most once per round
-// trip.
+// The type "congestion" is the congestion control for one peer, which limits the packets in flight
+// by a congestion window. Except in slow start, the congestion window changes at most once per
+// round trip.
 //
-// The first congestion signal is delay. The congestion window is reduced if several consecutive
-// round-trip samples, taken over more than half of the lowest round trip, exceed the target delay.
-// After a reduction of the congestion window, round-trip samples of packets that were sent before
-// the reduction are ignored. In each round trip without a sign of congestion, the window grows. The
-// delay is measured like the standing RTT of Copa (Arun and Balakrishnan, NSDI 2018), and the
-// window is adjusted in steps like those of Swift (Kumar et al., SIGCOMM 2020). Senders that share
-// a queue reduce their congestion windows by the same factor, to somewhat below the path's
-// capacity, and later increase their windows by the same step. After a reduction of the congestion
-// window the sender paces its packets, because in a burst the first packets would find an empty
-// queue and measure too little delay. Jitter between packets (path.vary) is added to the target
-// delay, because no queue causes it.
+// The first congestion signal is delay. The congestion window is reduced if all round-trip samples
+// exceed the target delay for more than half of the lowest round trip, and if there are several of
+// these samples. After a reduction of the congestion window, round-trip samples of packets that
+// were sent before the reduction are ignored. In each round trip without a sign of congestion, the
+// window grows. The measure of delay is like the standing RTT of Copa (Arun and Balakrishnan, NSDI
+// 2018). The steps by which the window changes are like those of Swift (Kumar et al., SIGCOMM
+// 2020). Senders that share a queue reduce their congestion windows by the same factor, to somewhat
+// below the path's capacity. Later, all these senders increase their windows by the same step.
+// After a reduction of the congestion window, the sender paces its packets. Without pacing, the
+// first packets of a burst would find an empty queue and measure too little delay. Jitter between
+// packets (path.vary) is added to the target delay, because jitter is not caused by a queue.
 //
 // From time to time, a sender whose congestion window was full reduces the window to a fraction for
 // two round trips, which is called a dip. A dip (a short reduction of the window) empties the
 // queue, so that the sender can measure the round trip with an empty queue, like the round-trip
-// probes of BBR (Cardwell et al., ACM Queue 2016). A sender that measures a new lowest round trip
-// without a dip (a short reduction of the window) postpones its next dip by a full interval.
+// probes of BBR (Cardwell et al., ACM Queue 2016). If a sender measures a new lowest round trip
+// outside of a dip (a short reduction of the window), it postpones its next dip by a full interval.
 //
 // The second congestion signal is loss. While the delay shows a queue, unusual loss reduces the
-// congestion window by at most an eighth, and not below the path's capacity. If the delay shows no
-// queue, a loss rate above the usual loss rate of the path first turns on pacing (see pacer). If
-// the loss rate stays high in spite of pacing, the congestion window is reduced by somewhat more
-// than the unusual part of the losses. After each reduction of the congestion window because of
-// loss, the sender measures the usual loss rate of the path. If the loss rate falls after a
-// reduction of the congestion window, the window was too large.
+// congestion window by an eighth at most, and never below the path's capacity. If the delay shows
+// no queue, a loss rate above the usual loss rate of the path first turns on pacing (see pacer). If
+// the loss rate stays high in spite of pacing, the sender reduces the congestion window by a
+// fraction that is somewhat larger than the excess of the loss rate over the usual loss rate. After
+// each reduction of the congestion window because of loss, the sender measures the usual loss rate
+// of the path. If the loss rate falls after a reduction of the congestion window, the sender
+// concludes that the window was too large.
 type congestion struct {
 	window   int32         // packets that may be in flight
 	unhalved int32         // the window before a dip; 0: no dip
@@ -58,12 +59,13 @@ type congestion struct {
 	vain     uint8         // latest consecutive dips without a new minimum
 	met      bool          // the window has met a limit since the latest dip
 	dipBase  time.Duration // base before the latest dip
-	// low[0] is the lowest round trip of the present series of lowRounds rounds, or 0 before the first
-	// sample. low[1] is the lowest round trip of the previous series of lowRounds rounds.
+	// low[0] is the lowest round trip in the present interval of lowRounds round trips, or 0 before
+	// its first sample. low[1] is the lowest round trip in the previous interval of lowRounds round
+	// trips.
 	low    [2]time.Duration
 	lowFor uint8 // elapsed rounds of the present lowRounds
 	skip   uint8 // rounds with losses caused by the previous window
-	// The field pressed counts consecutive round trips far above the target delay during which this
+	// The field "pressed" counts consecutive round trips far above the target delay during which this
 	// sender had a tiny congestion window.
 	pressed  uint16
 	acked    int32         // packets delivered in this round
@@ -85,8 +87,8 @@ type congestion struct {
 }
 
 const (
-	// delayNoise is the additional round trip that batching and process scheduling cause even if no
-	// packet waits in a queue of the network.
+	// delayNoise is the increase of the round trip that batching and process scheduling cause even if
+	// no packet waits in a queue of the network.
 	delayNoise = 250 * time.Microsecond
 
 	shareUnits  = 1 << 12
@@ -123,13 +125,13 @@ func (c *congestion) init(rules *Rules) {
 	*c = congestion{window: int32(rules.InitialWindow), slow: true, dipAfter: dipNext}
 }
 
-// The method target is the round trip above which the congestion window is reduced.
+// The method "target" returns the round trip above which the congestion window is reduced.
 func (c *congestion) target(base, jitter time.Duration, rules *Rules) time.Duration {
 	return max(rules.TargetDelay+c.wobble.room(rules), base+base/4+delayNoise+jitter)
 }
 
-// The method grow counts delivered packets. In slow start, the method grow also increases the
-// congestion window by the number of delivered packets, up to the argument "most".
+// The method "grow" counts delivered packets. In slow start, it also increases the congestion
+// window by the number of delivered packets, but to at most the argument "most".
 func (c *congestion) grow(packets int32, most uint32) {
 	c.acked += packets
 	if c.slow && c.limited && !c.flooded() {
@@ -137,14 +139,14 @@ func (c *congestion) grow(packets int32, most uint32) {
 	}
 }
 
-// The method flooded reports whether so many packets were lost in this round trip of slow start
+// The method "flooded" reports whether so many packets were lost in this round trip of slow start
 // that the congestion window must be too large.
 func (c *congestion) flooded() bool { return c.skip == 0 && c.lost > floodLeast+c.acked/8 }
 
 // leaveSlow ends slow start if many of the packets that were in flight at the beginning of the past
 // round trip were lost or have not been acknowledged. The argument "took" of leaveSlow is the
-// duration of the past round trip. At the end of slow start, the congestion window becomes the
-// estimated capacity of the path.
+// duration of the past round trip. At the end of slow start, leaveSlow sets the congestion window
+// to the estimated capacity of the path.
 func (c *congestion) leaveSlow(took time.Duration) bool {
 	if !c.slow || !c.flooded() && (c.flight < 2*floodLeast || c.acked+c.lost > c.flight*3/4) {
 		return false
@@ -212,18 +214,18 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
-// The method hasten makes the next dip (a short reduction of the window) earlier after unusual
-// loss, because many senders may share the queue.
+// The method "hasten" moves the next dip (a short reduction of the window) to an earlier time after
+// unusual loss, because many senders possibly share the queue.
 func (c *congestion) hasten(slow bool) {
 	if c.easy == 0 && !slow && c.share >= shareMost && c.vain < vainMost {
 		c.dipAfter = dipLeast
 	}
 }
 
-// The method step returns the increase of the congestion window per round trip, in packets. The
-// increase per round trip depends on the round trip and on the square root of the window, so that
+// The method "step" returns the increase of the congestion window per round trip, in packets. The
+// increase depends on the duration of the round trip and on the square root of the window, so that
 // small windows grow relatively faster. After many round trips without a reduction, the congestion
-// window grows faster, because the path may have much more capacity than before. The congestion
+// window grows faster, because the capacity of the path has possibly increased much. The congestion
 // window also grows faster below the size at which it was last reduced. If the round trip is too
 // short to show a queue, the congestion window grows more slowly near the size at which packets
 // were last lost. For some time after unusual loss, the congestion window grows more slowly.
@@ -251,11 +253,10 @@ func (c *congestion) step() int32 {
 	return max(step, 1)
 }
 
-// The method press detects a competing sender that fills the queue because it reacts only to loss,
-// as many TCP senders do. If the delay is far above the target although this sender has almost no
-// packets in flight, there must be a competing sender. While a competing sender fills the queue,
-// this sender also reacts only to loss and not to delay, for competeTime round trips or until the
-// queue empties.
+// The method "press" detects a competing sender that fills the queue because it reacts only to
+// loss, as many TCP senders do. A competing sender is assumed if the delay is far above the target
+// although this sender has almost no packets in flight. The sender then reacts only to loss and not
+// to delay, for competeTime round trips or until the queue is empty.
 func (c *congestion) press(goal time.Duration) {
 	switch {
 	case c.compete:
@@ -271,8 +272,8 @@ func (c *congestion) press(goal time.Duration) {
 	}
 }
 
-// The method drain reduces the congestion window to the number of packets that the path can have in
-// transit without a queue, but not below the argument "least".
+// The method "drain" reduces the congestion window to the number of packets that the path can have
+// in transit without a queue, but not below the argument "least".
 func (c *congestion) drain(least int32) {
 	c.shrink(max(int32(int64(c.window)*int64(c.base+delayNoise)/int64(c.least)), least))
 	c.peak = c.window // as much as the path holds
@@ -286,11 +287,11 @@ func (c *congestion) shrink(window int32) {
 	c.window, c.slow, c.easy = min(window, c.window), false, 0
 }
 
-// The method judge reduces the congestion window if the loss rate is above the usual loss rate of
-// the path, and later checks whether the reduction has lowered the loss rate. As long as the loss
-// rate falls clearly but is still too high, the method judge reduces the window further. If the
-// loss rate does not fall although the window is smaller, the method judge concludes that no queue
-// causes the loss, and restores the window.
+// The method "judge" reduces the congestion window if the loss rate is above the usual loss rate of
+// the path, and later checks whether the reduction has lowered the loss rate. As long as each
+// reduction clearly lowers the loss rate, but the loss rate is still too high, the method "judge"
+// reduces the window further. If the loss rate does not fall although the window is smaller, the
+// method "judge" concludes that no queue causes the loss, and restores the window.
 func (c *congestion) judge() bool {
 	total := c.counted[0] + c.counted[1]
 	expected := int32(int64(total) * int64(c.usual) / shareUnits)
@@ -340,8 +341,8 @@ func (c *congestion) judge() bool {
 	return true
 }
 
-// The method held estimates, from the delay in the past round trip, how many packets the path can
-// have in transit without a queue. The result of the method held is at most seven ninths of the
+// The method "held" estimates, from the delay in the past round trip, how many packets the path can
+// have in transit without a queue. The result of the method "held" is at most seven ninths of the
 // congestion window, or 0 if the delay shows no queue.
 func (c *congestion) held() int32 {
 	if c.base < delayNoise || c.least <= c.base {
@@ -351,8 +352,8 @@ func (c *congestion) held() int32 {
 	return min(int32(int64(underWay)*int64(c.base)/int64(c.least)), c.window*7/9)
 }
 
-// The method restart sets the congestion window back to its initial size and begins slow start,
-// after several consecutive time-outs without an ACK.
+// The method "restart" is called after several consecutive time-outs without an ACK. The method
+// "restart" sets the congestion window back to its initial size and begins slow start.
 func (c *congestion) restart(rules *Rules) {
 	c.window, c.unhalved, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
 	c.skip, c.flight, c.above, c.counted, c.testing = skipRounds, 0, 0, [2]int32{}, false

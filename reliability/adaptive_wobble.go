@@ -2,11 +2,12 @@ package reliability
 
 import "time"
 
-// wobble counts the rounds with a turn. A round, which lasts about one round trip, has a turn if
-// the least round trip in it falls clearly after a clear rise, or rises clearly after a clear fall.
-// While a queue fills or drains, the least round trip changes in the same direction for several
-// rounds. If a program on the path runs only from time to time, such as a tunnel in user space, the
-// least round trip moves up and down from round to round.
+// wobble counts how often the lowest round trip changes its direction (a turn). A round lasts about
+// one round trip. A round has a turn if its lowest round trip has clearly fallen after a clear rise
+// in the previous round, or has clearly risen after a clear fall. While a queue fills or drains,
+// the lowest round trip changes in the same direction for several rounds. If a program on the path,
+// such as a tunnel in user space, is scheduled irregularly, the lowest round trip moves up and down
+// from round to round.
 type wobble struct {
 	latest time.Duration // the least round trip of the latest round; 0: unknown
 	change time.Duration // from the round before the latest round to the latest round
@@ -16,19 +17,21 @@ type wobble struct {
 const (
 	wobbleTurn   = 150 * time.Microsecond // both changes of a turn are above wobbleTurn
 	wobbleRounds = 64                     // rounds over which the share is smoothed
-	// If a shared queue causes the delay, the least round trip changes its direction in one of 20
-	// rounds. If pauses of a program cause the delay, the least round trip changes its direction in up
-	// to two of three rounds. The fraction of rounds with a turn (a change of direction) has no
-	// effect on the target delay up to wobbleLeast, and the full effect from twice wobbleLeast on.
+	// If a shared queue causes the delay, the lowest round trip changes its direction in about one of
+	// 20 rounds. If pauses of a program cause the delay, the lowest round trip changes its direction
+	// in up to two of three rounds. If the share of rounds with a turn (a change of direction) is at
+	// most wobbleLeast, the share has no effect on the target delay. The effect on the target delay is
+	// largest if the share of rounds with a turn is twice wobbleLeast or more.
 	wobbleLeast = shareUnits / 8
 	wobbleMost  = 4 // target delays
 )
 
-// The method round processes the least round trip of the past round, or 0 if no round trip was
-// measured. The argument "packet" of the method round is the time that the path takes to carry one
-// packet. Changes of the least round trip by at most wobbleTurn plus the time of two packets are
-// ignored. The argument steady of the method round is false if the congestion window has become
-// smaller, which changes the round trip by itself.
+// The method "round" processes the lowest round trip of the past round. The argument "least" of the
+// method "round" is 0 if no round trip was measured in the past round. The argument "packet" of the
+// method "round" is the time that the path takes to carry one packet. Changes of the lowest round
+// trip by at most wobbleTurn plus the time of two packets are ignored. The argument "steady" of the
+// method "round" is false if the congestion window was reduced, because the reduction by itself
+// changes the round trip.
 func (w *wobble) round(least, packet time.Duration, steady bool) {
 	if least == 0 || !steady {
 		w.latest, w.change = 0, 0
@@ -47,8 +50,8 @@ func (w *wobble) round(least, packet time.Duration, steady bool) {
 	w.share += (turn - w.share) / wobbleRounds
 }
 
-// The method room returns by how much the target delay is raised because part of the delay comes
-// from a program on the path, and not from a queue.
+// The method "room" returns the time that is added to the target delay because a program on the
+// path, and not a queue, causes a part of the delay.
 func (w *wobble) room(rules *Rules) time.Duration {
 	part := min(max(w.share-wobbleLeast, 0), wobbleLeast)
 	return wobbleMost * rules.TargetDelay * time.Duration(part) / wobbleLeast

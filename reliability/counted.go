@@ -8,9 +8,9 @@ import (
 // On a network without loss and reordering, both ends of a connection merely count packets, without
 // windows and retransmissions. On a network without loss, the sending end calls Sender.Count and
 // Sender.Confirm, and the receiving end calls Receiver.Expected and Receiver.Count. On a network
-// without loss, a program does not use the methods for windows, segments and timers, but only those
-// for credits. Because zero means "no number" in a packet header, packet numbers skip zero when
-// they wrap around.
+// without loss, the methods for windows, segments and timers are not used, but those for credits
+// are. Packet numbers skip zero when they wrap around, because zero means "no number" in a packet
+// header.
 
 func skipZero(n seq.Num) seq.Num {
 	if n == 0 {
@@ -20,22 +20,23 @@ func skipZero(n seq.Num) seq.Num {
 }
 
 // Count counts a packet that is about to be sent, and returns its number. A packet that only
-// requests an ACK may be sent without a credit.
+// requests an ACK needs no credit.
 func (s *Sender) Count() seq.Num {
 	n := skipZero(s.next)
 	s.next = n + 1
 	return n
 }
 
-// Unbind removes the send window, so that only the credits limit the packets in flight.
+// Unbind removes the send window, so that the number of packets in flight is limited only by the
+// credits.
 func (s *Sender) Unbind() {
 	s.window = unlimited
 	s.updateSendLimit()
 }
 
-// Confirm processes an ACK of all packets up to number ack, with the credits in the ACK. Confirm
-// returns true if the ACK acknowledges packets that no earlier ACK has acknowledged. Before calling
-// Confirm, the caller must check the number ack with Plausible.
+// Confirm processes an ACK of all packets up to and including number ack, and the credits in the
+// ACK. Confirm returns true if the ACK acknowledges packets that no earlier ACK has acknowledged.
+// Before calling Confirm, the caller must check the acknowledged number with Plausible.
 func (s *Sender) Confirm(now mono.Time, ack seq.Num, credit uint16) bool {
 	if ack.Add(1).Before(s.oldest) {
 		return false
@@ -51,11 +52,11 @@ func (s *Sender) Confirm(now mono.Time, ack seq.Num, credit uint16) bool {
 // ended.
 func (s *Sender) Forget() { s.oldest, s.limit, s.sendLimit = s.next, s.next, s.next }
 
-// Expected returns the number of the packet that will arrive next.
+// Expected returns the number that the next packet from the peer must have.
 func (r *Receiver) Expected() seq.Num { return skipZero(r.next) }
 
-// Credited reports whether the peer has a credit for the next packet. After a wrap-around of the
-// sequence numbers, Credited moves the credit limit by one, because no packet has the number zero.
+// Credited reports whether the peer has a credit for the next packet. When the sequence numbers
+// wrap around, Credited moves the credit limit by one, because no packet has the number zero.
 func (r *Receiver) Credited() bool {
 	limit := r.told
 	if limit < creditMax {

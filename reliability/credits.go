@@ -8,24 +8,24 @@ import (
 )
 
 // Credits divides a module's receive capacity (posted receive buffers or the socket buffer) among
-// its peers. The credits of all peers together take no more buffer slots than the receive capacity
+// its peers. Together, the credits of all peers use no more buffer slots than the receive capacity
 // has.
 //
-// A peer gets at most the credits that it has earned by use, at most an equal share of the capacity
-// among the active peers, and at most the free credits. A peer gets more than its equal share only
-// if no other peer lacks credits within its own equal share, and only if an eighth of the capacity
-// stays free. An eighth of the receive capacity stays free for peers that become active later. A
-// peer that has not earned credits yet gets at most a quarter of the free credits, and less if
-// there are more than four peers. When an equal share shrinks because another peer joins, no
-// granted credits are revoked. A peer with more credits than its equal share gets no new credits
-// until it has used up the excess. Even if no credits are free, a peer gets one credit at a time,
-// so that no peer waits for ever.
+// The credits of a peer are limited by the credits that it has earned by use, by its equal share of
+// the capacity among the active peers, and by the free credits. A peer gets more than its equal
+// share only if every other peer has the credits that it needs, up to its own equal share. A peer
+// also gets more than its equal share only if an eighth of the capacity stays free, for peers that
+// become active later. A peer that has not earned credits yet gets at most a quarter of the free
+// credits, and less if there are more than four peers. When the equal shares become smaller because
+// another peer joins, granted credits are not revoked. A peer with more credits than its equal
+// share gets no new credits until it has used up the excess. Even if no credits are free, each peer
+// has one credit, so that no peer waits for ever.
 //
 // A peer's credits expire some time after the latest increase of its credit limit. When a peer's
-// credits expire, all but a few of them become free for other peers. The peer itself gives up
-// expired credits (Sender.Rest) before the receiver's pool frees them. Because credits expire,
-// idle, slow and dead peers return their credits without a message. A peer that becomes active
-// again after a pause keeps its earned credits.
+// credits expire, all but a few of them become free for other peers. A sender gives up its expired
+// credits (Sender.Rest) before the receiver gives these credits to other peers. Because credits
+// expire, idle, slow and dead peers return their credits without sending a message. A peer that
+// becomes active again after a pause keeps its earned credits.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //
@@ -47,25 +47,26 @@ type Credits struct {
 }
 
 const (
-	// creditLease is the time without an increase of its credit limit after which a sender with no
-	// packets in flight must give up all but a few credits (see restingCredits).
+	// If a sender's credit limit was not increased for the time creditLease and no packet is in
+	// flight, the sender must give up all but a few credits (see restingCredits).
 	creditLease = 10 * time.Millisecond
-	// creditLapse is the time after the latest increase of a peer's credit limit at which the receiver
+	// creditLapse is how long after the latest increase of a peer's credit limit the receiver
 	// considers the peer's credits expired.
 	creditLapse = 2 * creditLease
-	// creditPeriod is the time in which a peer must use a quarter of its earned credits. A peer that
-	// uses less than a quarter of its earned credits in creditPeriod loses half of them.
+	// If a peer uses less than a quarter of its earned credits in an interval of the length
+	// creditPeriod, it loses half of its earned credits.
 	creditPeriod = 200 * time.Millisecond
-	// spareShare is a divisor. The part capacity/spareShare of the receive capacity is never granted
-	// to peers beyond their equal shares.
+	// spareShare is a divisor. capacity/spareShare buffer slots are never granted to peers that
+	// already have their equal shares.
 	spareShare = 8
-	// lapsedShare is a divisor. Peers with expired credits together keep at most the part
-	// capacity/lapsedShare of the receive capacity. Each peer with expired credits may keep a single
-	// credit, even beyond capacity/lapsedShare.
+	// lapsedShare is a divisor. All peers with expired credits together keep at most
+	// capacity/lapsedShare buffer slots. A single credit of each peer with expired credits does not
+	// count towards capacity/lapsedShare.
 	lapsedShare = 32
 )
 
-// NewCredits returns a pool of credits for the given receive capacity in packets, at least 1.
+// NewCredits returns a pool of credits for a receive capacity in packets. A capacity below 1 counts
+// as 1.
 func NewCredits(capacity int) *Credits { return &Credits{capacity: max(1, capacity)} }
 
 // At sets the current time of the pool.
@@ -77,7 +78,7 @@ func (c *Credits) Join() { c.peers++ }
 // Leave removes a peer from the peers that share the pool.
 func (c *Credits) Leave() { c.peers-- }
 
-// Peers is the number of peers that share the pool.
+// Peers returns the number of peers that share the pool.
 func (c *Credits) Peers() int { return c.peers }
 
 // Check returns an error for the first invariant of the pool that does not hold.
@@ -108,20 +109,21 @@ func (c *Credits) Check() error {
 // Capacity returns the receive capacity in packets, which was given to NewCredits.
 func (c *Credits) Capacity() int { return c.capacity }
 
-// Granted returns how many buffer slots the credits of all peers take together. The result of
-// Granted may exceed Capacity, because a peer gets one credit even if no credits are free.
+// Granted returns the total number of buffer slots that the credits of all peers take. The result
+// of Granted may exceed Capacity, because a peer gets one credit even if no credits are free.
 func (c *Credits) Granted() int { return c.granted }
 
-// Share returns the equal share of an active peer in the receive capacity, in buffer slots.
+// Share returns how many buffer slots each active peer gets if the receive capacity is shared
+// equally.
 func (c *Credits) Share() int {
 	return max(1, (c.capacity-c.lapsedGranted)/max(1, c.peers-c.lapsed))
 }
 
-// renew replaces a peer's unused credits by a new number of credits, and returns this number. The
-// argument held of the method renew is the number of old credits that the peer has not used. The
-// argument want of the method renew is the largest number of credits to grant. The pool must count
-// exactly the credits that the caller announces to the peer, because a difference would never be
-// corrected.
+// renew replaces a peer's unused credits by a new grant, and returns the number of granted credits.
+// The argument "held" of the method "renew" is the number of old credits that the peer has not
+// used. The argument "want" of the method "renew" is the largest number of credits to grant. The
+// caller must announce exactly the granted credits to the peer, because the pool would never
+// correct a difference.
 func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	before := r.booked
 	c.lapse()
@@ -150,8 +152,8 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	return grant
 }
 
-// The method book records that a peer has been granted credits, and how many slots of the receive
-// buffer these credits take.
+// The method "book" records the credits that were granted to a peer, and the number of
+// receive-buffer slots that these credits take.
 func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	r.charged, r.booked = grant, uint32(places)
 	c.granted += places
@@ -167,7 +169,7 @@ func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	}
 }
 
-// The method unbook removes a peer's credits and buffer slots from the counts of the pool.
+// The method "unbook" subtracts a peer's credits and buffer slots from the totals of the pool.
 func (c *Credits) unbook(r *Receiver) {
 	c.granted -= int(r.booked)
 	if r.charged > r.booked {
@@ -183,8 +185,8 @@ func (c *Credits) unbook(r *Receiver) {
 	r.charged, r.booked, r.short = 0, 0, false
 }
 
-// The method raised records that a peer's credit limit has just been raised, and moves the peer to
-// the end of the pool's list.
+// The method "raised" records that a peer's credit limit has just been raised, and moves the peer
+// to the end of the pool's list.
 func (c *Credits) raised(r *Receiver) {
 	if c.last != r {
 		c.unlist(r)
@@ -216,8 +218,8 @@ func (c *Credits) unlist(r *Receiver) {
 	r.listed, r.earlier, r.later = false, nil, nil
 }
 
-// The method lapse reduces the credits of each peer whose credit limit was not raised for the time
-// creditLapse.
+// The method "lapse" reduces the credits of each peer whose credit limit was not raised for the
+// time creditLapse.
 func (c *Credits) lapse() {
 	for r := c.first; r != nil && c.now.Sub(r.raisedAt) >= creditLapse; r = c.first {
 		c.unlist(r)
@@ -231,9 +233,9 @@ func (c *Credits) lapse() {
 	}
 }
 
-// restingCredits returns how many of n credits an idle peer keeps. An idle peer keeps at most
-// earnedFirst credits, as many as a new peer gets. If n is less than earnedFirst, an idle peer
-// keeps half of its n credits, but not less than two.
+// restingCredits returns how many of its n credits an idle peer keeps. An idle peer keeps at most
+// earnedFirst credits, which is also the number that a new peer gets. If n is less than
+// earnedFirst, an idle peer keeps half of its n credits, but at least two.
 func restingCredits(n uint32) uint32 {
 	if n >= earnedFirst {
 		return earnedFirst

@@ -1,9 +1,9 @@
 // Package reliability implements acknowledgements, loss recovery and flow control for the packets
 // of one module. The package records which packets are in flight, which have arrived, which must be
-// acknowledged and which must be retransmitted. Package reliability handles only sequence numbers
-// and Tokens, and its caller handles the packets' bytes and the sockets. Package reliability reads
-// no clock and starts no goroutine. The caller of package reliability passes the current time as an
-// argument, and gets deadlines as results.
+// acknowledged and which must be retransmitted. Package reliability processes only sequence numbers
+// and Tokens. The bytes of packets and the sockets are the business of its caller. Package
+// reliability reads no clock and starts no goroutine. The caller passes the current time to the
+// functions of package reliability as an argument, and gets deadlines as results.
 //
 //	Sender     one per peer, with the send window, the credit limit and cumulative ACKs
 //	Receiver   one per peer, with the receive window, duplicates, pending ACKs and granted credits
@@ -26,7 +26,7 @@
 // # Profiles
 //
 // A policy (policy.go) decides which packets are retransmitted, and when. There are two policies.
-// The policies of all profiles have the same send window, credits and retransmission list. A Sender
+// The send window, the credits and the retransmission list are the same in all profiles. A Sender
 // gets its policy from Recovery.Join. On a network that loses no packets, a Sender has no policy,
 // and merely counts its packets (counted.go).
 //
@@ -39,12 +39,12 @@
 // The profile usnic keeps the rules and the documented times of Open MPI's usnic BTL
 // (opal/mca/btl/usnic, btl_usnic_ack.c and btl_usnic_recv.h). In contrast to Open MPI's usnic BTL,
 // the profile usnic has 32-bit sequence numbers, growing intervals between repeated time-outs, and
-// credits from the receiver. In contrast to Open MPI's usnic BTL, an ACK that merely answers a
-// duplicate packet causes no retransmission.
+// credits from the receiver. Another difference from Open MPI's usnic BTL is that an ACK which
+// merely answers a duplicate packet causes no retransmission.
 //
 // # Files
 //
-// The following list has the files of package reliability in an order for reading.
+// The list below names the files of package reliability in a suitable order for reading.
 //
 //	rules.go             the numbers of a profile
 //	credits.go           credits of all peers

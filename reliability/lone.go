@@ -7,28 +7,28 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A lone reply is a packet with data that also carries the first ACK of a request, and is the only
-// packet of its sender in flight. An immediate ACK of a lone reply would usually need a packet
-// without data, which would wake a process. The receiver of a lone reply may delay its ACK until
-// the next request can carry the ACK, and the sender of the reply therefore has a longer time-out.
-// The delayed ACK of a lone reply does not slow down loss recovery. When a lone reply is lost, the
-// ACK of the request is lost, too, and the peer retransmits the request after its ordinary
-// time-out. When the request arrives again, the sender of the lone reply knows that the reply was
-// lost, and retransmits the reply.
+// A lone reply is a packet with data that also carries the first ACK of a request. While a lone
+// reply is in flight, its sender has no other packet in flight. An immediate ACK of a lone reply
+// would usually need a packet without data, which would wake a process. The receiver of a lone
+// reply is allowed to delay its ACK until the next request can carry it. The sender of the lone
+// reply therefore uses a longer time-out. The longer time-out of a lone reply does not slow down
+// loss recovery. When a lone reply is lost, the ACK of the request is also lost, and the peer
+// retransmits the request after its ordinary time-out. When the request arrives again, the sender
+// of the lone reply knows that the reply was lost, and retransmits the reply.
 //
 //	peer    request -->            request + ACK -->             request -->        copy -->
 //	sender           <-- answer                     <-- answer        lost <-- answer     <-- answer
 //
-// A packet without data is never a lone reply. At any time, at most one of the two ends waits with
-// the longer time-out of lone replies.
+// A packet without data is never a lone reply. At most one of the two ends of a connection uses the
+// longer time-out of lone replies at any time.
 
-// A packet may be sent as a lone reply only if the latest round-trip sample is not older than
-// loneFresh.
+// loneFresh is the largest age of the latest round-trip sample at which a packet may be sent as a
+// lone reply.
 const loneFresh = time.Second
 
 // AcceptLone works like Accept, for a lone reply (a packet whose ACK may be delayed). If the
-// argument "holds" of AcceptLone is true, the ACK is delayed by LoneAckDelay, unless another event
-// makes an ACK due earlier.
+// argument "holds" of AcceptLone is true, the delay of the ACK is LoneAckDelay, unless another
+// event makes an ACK due earlier.
 func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules) {
 	delay := rules.AckDelay
 	holds = holds && r.ackAt == mono.Never && n == r.next && r.held == 0
@@ -40,19 +40,19 @@ func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules
 	r.ackLater = holds && r.ackAt > now
 }
 
-// AckLater reports whether the pending ACK is the delayed ACK of a lone reply (AcceptLone). The
-// program may sleep while the delayed ACK waits for the next packet to the peer.
+// AckLater reports whether the pending ACK is the delayed ACK of a lone reply (AcceptLone). While
+// only a delayed ACK is pending, the program may sleep.
 func (r *Receiver) AckLater() bool { return r.ackLater }
 
-// Answers reports whether the pending ACK is the first one of a packet that the peer would
-// otherwise soon retransmit.
+// Answers reports whether the pending ACK is the first ACK of a packet with an ordinary time-out,
+// which the peer would otherwise soon retransmit.
 func (r *Receiver) Answers() bool { return r.ackNews && !r.patient }
 
-// MayBePatient reports whether a packet sent now on channel c may be a lone reply (a packet whose
-// ACK the peer may delay). MayBePatient requires that no other packet is in flight, and that the
-// round trip was measured recently. MayBePatient also requires that packets were sent recently,
-// because the peer's next request must be expected before its delayed ACK is due. MayBePatient also
-// requires that the windows and credits permit one more packet after the reply of sizeBytes, so
+// MayBePatient reports whether a packet that is sent on channel c at the time "now" is allowed to
+// be a lone reply (a packet whose ACK the peer may delay). A lone reply is allowed only if no other
+// packet is in flight, and if the round trip was measured recently. A lone reply also requires that
+// packets were sent recently, because the peer's next request must be expected before the delayed
+// ACK is due. After the reply of sizeBytes, the windows and credits must permit one more packet, so
 // that the next packet need not wait for the delayed ACK.
 func (s *Sender) MayBePatient(now mono.Time, c Channel, sizeBytes int) bool {
 	a := s.policy.adaptive
@@ -69,11 +69,11 @@ func (s *Sender) PostLone(now mono.Time, t Token, n seq.Num, c Channel, limit ti
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
-// Missed must be called when a packet arrives that the peer has retransmitted although it had
-// arrived before. If a lone reply is in flight and was sent more than a round trip ago, the
-// repeated request shows that the reply is lost. If the lone reply is lost, Missed queues the reply
-// for retransmission, and returns true. If the lone reply was sent less than a round trip ago,
-// Missed only ends the longer time-out of the reply, and returns false.
+// Missed must be called when a duplicate of a packet arrives, which the peer has retransmitted. If
+// a lone reply is in flight and was sent more than a round trip ago, the duplicate shows that the
+// reply is lost. Missed then queues the reply for retransmission, and returns true. If the lone
+// reply was sent less than a round trip ago, Missed only ends the longer time-out of the reply, and
+// returns false. If no lone reply is in flight, Missed returns false.
 func (s *Sender) Missed(now mono.Time) (lost bool) {
 	if !s.patient {
 		return false

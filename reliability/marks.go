@@ -6,14 +6,14 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type marks holds two bitmaps with one bit for each entry of the Sender's ring of packets in
-// flight. With a bitmap, a search in a large send window examines 64 packets at a time.
+// The type "marks" holds two bitmaps with one bit for each entry of the Sender's ring of packets in
+// flight. With the bitmaps, a search in a large send window examines 64 packets at a time.
 type marks struct {
-	// The bitmap "early" has the packets that have arrived out of order, while a packet with a lower
-	// number is missing. The Sender's ring contains noToken for packets in the bitmap "early".
+	// In the bitmap "early", the bit of each packet that has arrived before a packet with a lower
+	// number is set. The Sender's ring contains noToken for the packets of the bitmap "early".
 	early []uint64
-	// The bitmap "aside" has the packets that the profile adaptive has declared lost, and the packets
-	// on the retransmission list.
+	// In the bitmap "aside", the bits are set of the packets that the profile adaptive has declared
+	// lost, and of the packets on the retransmission list.
 	aside []uint64
 }
 
@@ -52,7 +52,7 @@ func (s *Sender) takeBack(n seq.Num) {
 	s.marks.aside[word] &^= bit
 }
 
-// The method marked reports whether packet n is marked in the bitmap "early" (arrived out of
+// The method "marked" reports whether packet n is marked in the bitmap "early" (arrived out of
 // order), and whether it is marked in the bitmap "aside" (lost or to be retransmitted).
 func (s *Sender) marked(n seq.Num) (early, aside bool) {
 	if s.marks == nil {
@@ -101,9 +101,9 @@ func (s *Sender) nextAside(n seq.Num) seq.Num {
 	return s.next
 }
 
-// The method named from returns where a bitmap of the Sender has the bit for sequence number n. The
-// results of the method named from are the index of a 64-bit word, the position of n's bit in this
-// word, and the number of bits from n's bit to the end of the word.
+// The method "from" returns the position of the bit for sequence number n in a bitmap of the
+// Sender. The results of the method "from" are the index of a 64-bit word, the position of n's bit
+// in this word, and the number of bits from n's bit to the end of the word.
 func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 	i := uint32(n) & uint32(len(s.ring)-1)
 	shift = i & 63
@@ -111,9 +111,9 @@ func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 }
 
 // earlyFrom returns 64 bits of the bitmap "early", for the packets with the sequence numbers n to
-// n+63. A set bit in the result of earlyFrom means that a packet is known to have arrived out of
-// order. For a ring of fewer than 64 entries, the result of earlyFrom is 0, and the caller must
-// examine the packets one by one.
+// n+63. A set bit in the result of earlyFrom means that the packet has arrived out of order. For a
+// ring of fewer than 64 entries, the result of earlyFrom is 0, and the caller must examine the
+// packets one by one.
 func (s *Sender) earlyFrom(n seq.Num) uint64 {
 	if len(s.ring) < 64 || s.marks == nil {
 		return 0

@@ -7,38 +7,39 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type policy connects a Sender with the loss recovery of its profile. A policy decides when a
-// packet is retransmitted, and how many packets may be in flight within the limits of send window
-// and credits. At most one of the two pointers of a policy is set. Both pointers are nil if the
-// Sender merely counts packets, and in the profile adaptive before the Sender's first packet.
+// The type "policy" connects a Sender with the loss recovery of its profile. A policy decides when
+// a packet is retransmitted. Within the limits of send window and credits, a policy also decides
+// how many packets may be in flight. At most one of the two pointers of a policy is set. Both
+// pointers are nil if the Sender merely counts packets, and in the profile adaptive before the
+// Sender's first packet.
 type policy struct {
 	usnic    *usnic    // one for all Senders of a module
 	adaptive *adaptive // nil before the first packet: see begin
 	joined   joined
 }
 
-// The type joined holds the arguments of Recovery.Join, which the profile adaptive needs later for
-// a Sender's state. In the other profiles, the field shared is nil.
+// The type "joined" stores the arguments of Recovery.Join, which the profile adaptive needs when it
+// allocates a Sender's state. In the other profiles, the field "shared" is nil.
 type joined struct {
 	shared    *adaptiveShared
 	peerDelay time.Duration
 }
 
-// The method none reports whether the Sender merely counts packets, or has not sent a packet yet.
+// The method "none" reports whether the Sender merely counts packets, or has not sent a packet yet.
 func (p *policy) none() bool { return p.usnic == nil && p.adaptive == nil }
 
-// The method begin allocates a Sender's state of the profile adaptive when the Sender is about to
-// send its first packet. A Sender that has sent nothing takes little memory, because the state of
-// the profile adaptive is not allocated yet.
+// The method "begin" allocates a Sender's state of the profile adaptive when the Sender is about to
+// send its first packet. Before its first packet, a Sender takes little memory, because it has no
+// state of the profile adaptive.
 func (p *policy) begin(s *Sender) {
 	if p.adaptive == nil && p.joined.shared != nil {
 		p.adaptive = p.joined.begin(s)
 	}
 }
 
-// The method posted records that one or more packets with consecutive numbers were sent together on
-// channel c. The argument n is the number of the first packet. The argument limit of the method
-// posted is an upper bound for the time-out of the sent packets.
+// The method "posted" records that one or more packets with consecutive numbers were sent together
+// on channel c. The argument n is the number of the first packet. The argument "limit" of the
+// method "posted" is an upper bound for the time-out of the sent packets.
 func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channel,
 	limit time.Duration,
 ) {
@@ -69,7 +70,7 @@ func (p *policy) abandon(s *Sender) {
 	}
 }
 
-// check returns an error for the first invariant that the profile's state of this Sender violates.
+// check returns an error if the profile's state of this Sender violates an invariant.
 func (p *policy) check(s *Sender) error {
 	if p.adaptive != nil {
 		return p.adaptive.check(s)

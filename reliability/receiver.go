@@ -20,7 +20,8 @@ const (
 	Above                    // beyond the window
 )
 
-// Receiver is the receive side of one peer. A zero Receiver must be initialised by Init before use.
+// Receiver is the receive side of one peer. A zero Receiver is not ready for use before Init is
+// called.
 type Receiver struct {
 	rare     *rare   // nil before the first packet out of turn
 	next     seq.Num // next to arrive in order
@@ -50,14 +51,13 @@ type Receiver struct {
 	wants    bool // granted less than the peer has earned
 	asked    bool // the peer waits for the ACK of everything up to askedFor
 	listed   bool // in the pool's list, between earlier and later
-	// Selective says whether the peer supports selective acknowledgements. If the peer supports
-	// selective acknowledgements, the receiver reports each gap in the sequence numbers
-	// immediately.
+	// Selective says whether the peer supports selective acknowledgements. To a peer with selective
+	// acknowledgements, the receiver reports each gap in the sequence numbers immediately.
 	Selective bool
 	small     bool // the mean packet is so small that more packets and a byte limit are granted
 	bounded   bool // the peer has a byte limit, or unused credits from a grant with a limit
-	// usedLately is the number of credits that the peer has used after the time usedAt. A peer that
-	// uses few credits loses earned credits.
+	// usedLately is the number of credits that the peer has used since the time usedAt. A peer that
+	// uses few of its earned credits loses a part of them.
 	usedLately uint32
 	usedAt     mono.Time
 	path       time.Duration // round trip to the peer; 0: not known
@@ -67,12 +67,12 @@ type Receiver struct {
 	load       load
 }
 
-// The type rare holds the state of a Receiver that is needed only if packets of the peer have
+// The type "rare" holds the state of a Receiver that is needed only if packets of the peer have
 // arrived out of order or repeatedly, or were refused.
 type rare struct {
 	// The ring outOfOrder is a bitmap of those packets in the receive window that have arrived out of
-	// order. The ring outOfOrder is allocated when a packet arrives out of order for the first time,
-	// and grows when needed.
+	// order. The first packet that arrives out of order causes the allocation of outOfOrder, which
+	// grows when needed.
 	outOfOrder []uint64
 	refused    refusedPackets
 	answersAt  mono.Time
@@ -88,8 +88,8 @@ func (r *Receiver) needRare() *rare {
 	return r.rare
 }
 
-// Init sets the peer's first sequence number, and the size of the receive window in packets, which
-// must be a power of two.
+// Init makes the Receiver ready for a peer. The arguments are the peer's first sequence number and
+// the size of the receive window in packets, a power of two.
 func (r *Receiver) Init(first seq.Num, window int) {
 	*r = Receiver{
 		next: first, limit: first, told: first, last: first - 1, window: uint32(window),
@@ -97,8 +97,9 @@ func (r *Receiver) Init(first seq.Num, window int) {
 	}
 }
 
-// Check classifies the number of a received packet, without changing the Receiver. Before it calls
-// Accept for the packet, the caller must make sure that all higher layers can process the packet.
+// Check classifies the number of a received packet, without changing the Receiver. Before the
+// caller calls Accept for the packet, it must make sure that all higher layers can process the
+// packet.
 func (r *Receiver) Check(n seq.Num) Verdict {
 	d := n.Sub(r.next)
 	switch {
@@ -112,8 +113,8 @@ func (r *Receiver) Check(n seq.Num) Verdict {
 	return Accept
 }
 
-// The method bit reports whether packet n of the receive window has already arrived out of order.
-// The ring outOfOrder must be allocated when the method bit is called.
+// The method "bit" reports whether packet n of the receive window has already arrived out of order.
+// The ring outOfOrder must be allocated when the method "bit" is called.
 func (r *Receiver) bit(n seq.Num) bool {
 	if uint32(n-r.next) >= r.ringBits() {
 		return false
@@ -127,16 +128,16 @@ func (r *Receiver) bit(n seq.Num) bool {
 func (r *Receiver) ringBits() uint32 { return 64 * uint32(len(r.rare.outOfOrder)) }
 
 // Accept records that the caller has accepted packet n, for which Check has returned the verdict
-// Accept. After Accept, ACKs may cover the packet. An ACK becomes due after the delay AckDelay. An
-// ACK is due immediately when the number of unacknowledged packets reaches AckEvery (or half of
-// AckEvery, see Pace) or a quarter of the peer's credits, or when the peer has used all its
-// credits. If the peer supports selective ACKs, an ACK is also due immediately when a gap in the
-// received sequence numbers opens or closes.
+// Accept. After Accept, ACKs cover packet n. An ACK becomes due at the latest after the delay
+// AckDelay. An ACK is due immediately when the number of unacknowledged packets reaches AckEvery
+// (or half of AckEvery, see Pace) or a quarter of the peer's credits. An ACK is also due
+// immediately when the peer has used all its credits. If the peer supports selective ACKs, an ACK
+// is also due immediately when a gap in the received sequence numbers opens or closes.
 func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	r.accept(now, n, rules.AckDelay, rules)
 }
 
-// The method accept works like Accept, with the given ACK delay instead of Rules.AckDelay.
+// The method "accept" works like Accept, with the given ACK delay instead of Rules.AckDelay.
 func (r *Receiver) accept(now mono.Time, n seq.Num, delay time.Duration, rules *Rules) {
 	gap := false
 	if n == r.next {
@@ -152,7 +153,7 @@ func (r *Receiver) accept(now mono.Time, n seq.Num, delay time.Duration, rules *
 	r.accepted(now, n, gap, delay, rules)
 }
 
-// The method hold records that packet n has arrived out of order.
+// The method "hold" records that packet n has arrived out of order.
 func (r *Receiver) hold(n seq.Num) {
 	rare := r.needRare()
 	if d := uint32(n - r.next); d >= r.ringBits() {
@@ -163,8 +164,8 @@ func (r *Receiver) hold(n seq.Num) {
 	r.held++
 }
 
-// The method widen enlarges the ring outOfOrder for a packet that is the given distance beyond the
-// next packet in order.
+// The method "widen" enlarges the ring outOfOrder so that it has a bit for the packet whose number
+// is the given distance above that of the next packet in order.
 func (r *Receiver) widen(distance uint32) {
 	ringBits := max(64, min(r.window, WindowDefault))
 	for ringBits <= distance {
@@ -192,29 +193,29 @@ func (r *Receiver) advance() {
 }
 
 const (
-	// answersMax limits the immediate ACKs for duplicate packets in each interval of the length
-	// answersEvery.
+	// answersMax is the largest number of immediate ACKs for duplicate packets in each interval of the
+	// length answersEvery.
 	answersMax   = 32
 	answersEvery = 10 * time.Millisecond
 )
 
-// Latest describes the packet accepted last. Latest returns the packet's number, its age, the
-// longest time for which it may have waited in the receive queue, and the count of all duplicates
-// modulo 2^32. Before the first packet is accepted, Latest returns the peer's first sequence number
-// minus one.
+// Latest describes the packet accepted last. Latest returns the number of this packet, the time
+// since its receipt, and an upper limit for its wait in the receive queue. Latest also returns the
+// number of all received duplicates, modulo 2^32. Before the first packet is accepted, Latest
+// returns the peer's first sequence number minus one.
 func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duration, copies uint32) {
 	return r.last, now.Sub(r.lastAt), r.unread, r.copies
 }
 
-// Unread records how long the packet that was accepted last may have waited in the receive queue.
-// For Unread, the caller measures the waiting time from the latest moment at which it found its
-// receive queue empty.
+// Unread records an upper limit for the time that the packet accepted last has waited in the
+// receive queue. The caller measures this time from the latest moment at which it found its receive
+// queue empty.
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
 // OutOfOrder writes a bitmap of the packets that have arrived after the first gap in the sequence
-// numbers to the slice words. Bit i of words[w] stands for the packet with the number
+// numbers to the slice "words". Bit i of words[w] stands for the packet with the number
 // Next()+1+64w+i. OutOfOrder returns the number of words up to the last one that is not zero. If
-// the slice given to OutOfOrder is too short, the packets with the highest numbers are left out.
+// the slice is too short, OutOfOrder omits the packets with the highest numbers.
 func (r *Receiver) OutOfOrder(words []uint64) int {
 	left := r.held
 	for w := range words {
@@ -242,18 +243,19 @@ func (r *Receiver) outOfOrderWord(n seq.Num) (word uint64) {
 	return word
 }
 
-// Size is the window in packets.
+// Size returns the size of the receive window in packets.
 func (r *Receiver) Size() uint32 { return r.window }
 
-// Next returns the sequence number of the next packet in order, which has not arrived yet.
+// Next returns the lowest sequence number that has not arrived yet, which is that of the next
+// packet in order.
 func (r *Receiver) Next() seq.Num { return r.next }
 
 // Held returns the number of packets that have arrived out of order, while a packet with a lower
 // number is missing.
 func (r *Receiver) Held() int { return int(r.held) }
 
-// TakeAck returns the ACK that the caller sends now. After TakeAck, no ACK is due. The result dup
-// of TakeAck is true if only duplicates have arrived after the previous ACK.
+// TakeAck returns the content of the ACK that the caller is about to send. After TakeAck, no ACK is
+// due. The result "dup" of TakeAck is true if only duplicates have arrived since the previous ACK.
 func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	dup = !r.ackNews
 	r.ackNews, r.unacked, r.ackAt = false, 0, mono.Never
@@ -263,10 +265,10 @@ func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 
 const earnedFirst = 32
 
-// Grant computes the peer's credits anew, and returns how many packets the peer may send after the
+// Grant recomputes the peer's credits, and returns how many packets the peer may send after the
 // last packet that was received in order. Whenever the peer has used a quarter of its earned
-// credits, its earned credits are doubled. If the peer uses less than a quarter of its earned
-// credits in creditPeriod, its earned credits are halved.
+// credits, Grant doubles the earned credits. If the peer uses less than a quarter of its earned
+// credits in creditPeriod, Grant halves the earned credits.
 func (r *Receiver) Grant(c *Credits) uint16 {
 	if r.departed {
 		return uint16(min(max(r.told.Sub(r.next), 0), 1<<16-1))
@@ -285,8 +287,8 @@ func (r *Receiver) Grant(c *Credits) uint16 {
 	return uint16(min(r.ahead()+grant, 1<<16-1))
 }
 
-// The method named holds returns how many credits the peer has not used yet. If the peer's credits
-// have expired, the method named holds returns at most the few credits that the peer keeps.
+// The method "holds" returns how many credits the peer has not used yet. If the peer's credits have
+// expired, the method "holds" returns at most the few credits that the peer keeps.
 func (r *Receiver) holds() uint32 {
 	held := uint32(max(r.limit.Sub(r.next)-int32(r.ahead()), 0))
 	if r.lapsed {
@@ -295,8 +297,8 @@ func (r *Receiver) holds() uint32 {
 	return held
 }
 
-// The method earn counts the credits that the peer has used, and adjusts the number of credits that
-// the peer may have at the same time (earned credits).
+// The method "earn" counts the credits that the peer has used, and adjusts the peer's earned
+// credits, which limit the credits that the peer can have at the same time.
 func (r *Receiver) earn(now mono.Time, used uint32) {
 	r.usedLately += used
 	if now.Sub(r.usedAt) >= creditPeriod {
@@ -310,11 +312,11 @@ func (r *Receiver) earn(now mono.Time, used uint32) {
 	}
 }
 
-// The method named ahead returns how many packets after the first gap in the sequence numbers have
-// arrived, and therefore take no credit. If packets after a gap took credits, the peer could run
-// out of credits before its retransmission of a missing packet has arrived. If the peer does not
-// support selective ACKs, the method named ahead returns 0, because the peer then recognises a
-// missing packet by an unchanged credit limit.
+// The method "ahead" returns the number of packets that have arrived after the first gap in the
+// sequence numbers. Packets after a gap take no credits, because otherwise the peer could run out
+// of credits before its retransmission of a missing packet has arrived. If the peer does not
+// support selective ACKs, the method "ahead" returns 0, because a peer without selective ACKs
+// recognises a missing packet by an unchanged credit limit.
 func (r *Receiver) ahead() uint32 {
 	if r.Selective {
 		return r.held + r.refused
@@ -330,7 +332,7 @@ func (r *Receiver) Leave(c *Credits) {
 	r.departed, r.lapsed = true, false
 }
 
-// Charged is the number of the peer's credits.
+// Charged returns the number of the peer's credits.
 func (r *Receiver) Charged() int { return int(r.charged) }
 
 // Booked returns how many slots of the receive buffer the peer's credits take.

@@ -8,11 +8,12 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A receiver that has no memory for an arriving packet refuses the packet. A refused packet is
-// neither lost nor in transit. A refused packet takes no credit and no part of the congestion
-// window, because the receiver has already discarded it. While a packet is refused, the sender can
-// still send packets for which the receiver needs no memory. The sender retransmits the oldest
-// refused packet from time to time, until the receiver has memory for it and accepts it.
+// A receiver that has no memory for an arriving packet refuses the packet with a Nack. For the
+// sender, a refused packet is neither lost nor in transit. A refused packet takes no credit and no
+// part of the congestion window, because the receiver has already discarded it. While a packet is
+// refused, the sender can still send packets for which the receiver needs no memory. The sender
+// retransmits the oldest refused packet at growing intervals, until the receiver has memory for it
+// and accepts it.
 //
 //	on its way --no memory--> refused --the oldest, by a timer--> asked --taken--> the others, too
 //	                             ^--------------no memory------------'
@@ -27,14 +28,14 @@ type refusals struct {
 	wait   time.Duration // the next interval between retries
 }
 
-// askShare is a divisor. The interval between retransmissions of a refused packet grows up to
+// askShare is a divisor. The interval between retransmissions of a refused packet grows to at most
 // Rules.ResendTimeout/askShare.
 const askShare = 4
 
 // NoMemory records that the peer has refused segment t, a packet of sizeBytes, for lack of memory.
-// The argument limit of NoMemory is the longest time until the first retransmission of the refused
-// segment. In the profiles usnic and lossless, NoMemory changes nothing, because the segment's own
-// timer causes the retransmission.
+// The argument "limit" of NoMemory is the longest time until the first retransmission of the
+// refused segment. In the profiles usnic and lossless, NoMemory does nothing, because the segment's
+// own timer causes the retransmission.
 func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Duration) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a == nil || p.state != Posted || p.refusedBytes != 0 {
@@ -69,8 +70,8 @@ func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Dura
 }
 
 // NeedsMemory reports whether the peer has refused an unacknowledged packet for lack of memory.
-// While NeedsMemory returns true, the caller should send no further packets for which the peer
-// needs memory.
+// While NeedsMemory returns true, the caller should not send more packets for which the peer needs
+// memory.
 func (s *Sender) NeedsMemory() bool {
 	a := s.policy.adaptive
 	return a != nil && a.refused.some()
@@ -78,8 +79,8 @@ func (s *Sender) NeedsMemory() bool {
 
 func (r *refusals) some() bool { return r.count > 0 || r.asking }
 
-// restsRefused reports whether all packets in flight are refused for lack of memory, so that no ACK
-// is expected.
+// restsRefused reports whether the peer has refused all unacknowledged packets for lack of memory,
+// so that no ACK is expected.
 func (a *adaptive) restsRefused(s *Sender) bool {
 	return a.refused.some() && a.lostWaiting == 0 && a.onTheWay(s) == 0
 }
@@ -106,8 +107,8 @@ func (a *adaptive) ask(s *Sender, now mono.Time) {
 	}
 }
 
-// The method answered makes all refused packets ready for retransmission, when the peer has
-// accepted one packet that it had refused before.
+// The method "answered" makes all refused packets ready for retransmission, if the peer has
+// meanwhile accepted the one refused packet that was retransmitted.
 func (a *adaptive) answered(s *Sender) {
 	r := &a.refused
 	if _, waits := s.Token(r.asked); waits {
@@ -122,8 +123,8 @@ func (a *adaptive) answered(s *Sender) {
 	r.asking = false
 }
 
-// The method forgive ends the refused state of a packet, which from then on counts as an ordinary
-// packet in flight.
+// The method "forgive" ends the refused state of a packet. The packet then counts as an ordinary
+// packet in flight again.
 func (a *adaptive) forgive(s *Sender, p *segment) {
 	s.bytes += int(p.refusedBytes)
 	a.refused.bytes -= int(p.refusedBytes)
@@ -131,12 +132,12 @@ func (a *adaptive) forgive(s *Sender, p *segment) {
 	a.refused.count--
 }
 
-// The method refused reports whether the segment's packet is refused, and waits until the peer has
-// memory for it.
+// The method "refused" reports whether the peer has refused the segment's packet, so that the
+// packet waits until the peer has memory for it.
 func (p *segment) refused() bool { return p.refusedBytes != 0 && p.state == Posted }
 
 // checkRefused returns an error if an invariant of the refused packets is violated. The argument
-// count of checkRefused is the number of refused packets in the send window.
+// "count" of checkRefused is the number of refused packets in the send window.
 func (a *adaptive) checkRefused(count int32) error {
 	r := &a.refused
 	if count != r.count || count > 0 && (a.timer == 0 || a.timerAt > r.at.Add(time.Microsecond)) {
@@ -147,13 +148,12 @@ func (a *adaptive) checkRefused(count int32) error {
 }
 
 // refusedPackets is a bitmap of those packets in the receive window that were refused for lack of
-// memory. The bit of a packet in refusedPackets is at its sequence number modulo the length of the
-// bitmap.
+// memory. The index of a packet's bit is its sequence number modulo the length of the bitmap.
 type refusedPackets []uint64
 
-// Refused records that the caller has refused packet n for lack of memory, although the packet is
-// in the receive window and new. A refused packet takes none of the peer's credits, and the peer
-// may retransmit it without a credit.
+// Refused records that the caller has refused packet n for lack of memory. Packet n must be a new
+// packet in the receive window. A refused packet takes none of the peer's credits, and the peer may
+// retransmit it without a credit.
 func (r *Receiver) Refused(n seq.Num) {
 	if !r.Selective {
 		return // see ahead
@@ -168,8 +168,8 @@ func (r *Receiver) Refused(n seq.Num) {
 	}
 }
 
-// The method taken removes packet n, which the receiver has accepted now, from the bitmap of
-// refused packets, and reports whether the packet was in the bitmap.
+// The method "taken" is called when packet n is accepted. The method "taken" removes packet n from
+// the bitmap of refused packets, and reports whether the packet was in the bitmap.
 func (f refusedPackets) taken(n seq.Num) bool {
 	w, bit := f.place(n)
 	was := f[w]&bit != 0

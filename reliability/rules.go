@@ -15,7 +15,7 @@ const (
 
 const windowLeast = 2
 
-// ackDelayMax is the longest ACK delay that a peer may announce in the protocol.
+// ackDelayMax is the longest ACK delay that the protocol allows a peer to announce.
 const ackDelayMax = time.Second
 
 // ErrProfile means that no recovery profile has the given name.
@@ -28,55 +28,54 @@ var ErrRules = errors.New("reliability: rule out of range")
 // the values of a profile.
 type Rules struct {
 	// WindowPackets is the size of the send window to one peer, in packets. WindowPackets is a power
-	// of two from 1 to WindowMax. The memory of a send window grows with the packets in flight, and a
-	// large WindowPackets by itself takes no memory.
+	// of two from 1 to WindowMax. A large WindowPackets by itself takes no memory, because the memory
+	// of a send window grows with the packets in flight.
 	WindowPackets int
-	// ResendTimeout is the time after the first transmission of a segment at which it is retransmitted
-	// if no ACK has arrived. Each retransmission of a segment doubles the segment's time-out, up to
+	// ResendTimeout is how long after the first transmission of a segment it is retransmitted if no
+	// ACK has arrived. Each retransmission of a segment doubles the segment's time-out, up to
 	// ResendTimeoutMax.
 	ResendTimeout, ResendTimeoutMax time.Duration
-	// After a retransmission of a segment, duplicate ACKs cause no further retransmission of the
-	// segment during the time DupAckHold.
+	// During the time DupAckHold after the retransmission of a segment, duplicate ACKs cause no
+	// further retransmission of this segment.
 	DupAckHold time.Duration
-	// ResendsPerPass limits the segments that are retransmitted in one progress call
-	// (max_resends_per_iteration of usnic), so that many simultaneous time-outs do not keep the module
-	// from receiving packets.
+	// ResendsPerPass is the largest number of segments that are retransmitted in one progress call
+	// (max_resends_per_iteration of usnic). With the limit ResendsPerPass, many simultaneous time-outs
+	// do not prevent the module from receiving packets.
 	ResendsPerPass int
-	// AckDelay is the longest time for which an ACK waits for a packet with data that can carry the
-	// ACK.
+	// AckDelay is the longest time for which an ACK is delayed, in the hope that a packet with data
+	// can carry the ACK.
 	AckDelay time.Duration
-	// AckEvery is the number of packets without an ACK after which the receiver sends an ACK
-	// immediately. If the receive queue is empty, an ACK may be sent after a quarter of AckEvery
-	// packets. If the sender seems to wait for each ACK, an ACK is sent after half of AckEvery
-	// packets (see Receiver.Pace).
+	// AckEvery is the number of unacknowledged packets after which the receiver sends an ACK
+	// immediately. If the receive queue is empty, the receiver can send an ACK after a quarter of
+	// AckEvery packets. If the sender seems to wait for each ACK, an ACK is sent after half of
+	// AckEvery packets (see Receiver.Pace).
 	AckEvery int
 
-	// If Adaptive is true, losses are detected by time and selective ACKs, and time-outs follow the
-	// measured round trip. If Adaptive is true, ResendTimeout applies only until the first round trip
-	// has been measured, and DupAckHold has no effect. The fields of Rules after Adaptive apply
-	// only if Adaptive is true.
+	// If Adaptive is true, losses are detected by time and selective ACKs, and time-outs depend on the
+	// measured round trip. ResendTimeout then applies only until the first round trip has been
+	// measured, and DupAckHold has no effect. The fields of Rules after Adaptive apply only if
+	// Adaptive is true.
 	Adaptive bool
-	// ProbeTimeoutMin is the least time without an ACK before the sender retransmits the oldest packet
-	// in flight as a probe. ResendTimeoutMin is the least time without an ACK before each further
-	// retransmission of the oldest packet, after the probe. For the first packets after a pause, the
-	// probe also waits for at least ResendTimeoutMin.
+	// ProbeTimeoutMin is the minimum time without an ACK before the sender retransmits the oldest
+	// packet in flight as a probe. ResendTimeoutMin is the minimum time without an ACK before each
+	// later retransmission of the oldest packet. For the first packets after a pause, ResendTimeoutMin
+	// is also the minimum time before the probe.
 	ProbeTimeoutMin, ResendTimeoutMin time.Duration
 	// Congestion selects the congestion control. CongestionFixed means no congestion window.
 	Congestion string
 	// InitialWindow is the initial congestion window in packets, at least 2.
 	InitialWindow int
 	// TargetDelay is the round trip above which the congestion window is reduced, with two exceptions.
-	// On a path whose round trip without queues is long, the congestion window is reduced only
-	// above a round trip that is somewhat longer than TargetDelay. On a path whose round trips rise
-	// and fall from round to round without a queue, the congestion window is reduced only above a
+	// On a path with a long propagation delay, the congestion window is reduced only above a round
+	// trip that is somewhat longer than that of the path with empty queues. On a path whose round
+	// trips rise and fall irregularly without a queue, the congestion window is reduced only above a
 	// longer round trip, up to five times TargetDelay.
 	TargetDelay time.Duration
-	// On average, the sender holds back one of WithholdEvery packets, to detect a peer that
-	// acknowledges packets which it has not received (optimistic ACKs). WithholdEvery is from 16 to
-	// 1<<20. A packet that is held back (gets a number but is not sent) is sent later, after
-	// packets with higher sequence numbers. In a hundred round trips, at most one packet is held
-	// back (gets a number but is not sent). A peer that acknowledges a packet before it was sent
-	// violates the protocol.
+	// To detect a peer that acknowledges packets which it has not received (optimistic ACKs), the
+	// sender holds back one of WithholdEvery packets on average. The range of WithholdEvery is 16 to
+	// 1<<20. A packet that is held back gets a sequence number, but is sent only after packets with
+	// higher sequence numbers. At most one packet is held back in a hundred round trips. A peer that
+	// acknowledges a held-back packet before it was sent violates the protocol.
 	WithholdEvery int
 }
 
@@ -101,7 +100,7 @@ func Usnic() Rules {
 }
 
 // Lossless returns the rules for a network that loses and reorders no packets. In the lossless
-// profile, a timer expires only if the peer has refused a packet for lack of memory. In the
+// profile, time-outs occur only if the peer has refused a packet for lack of memory. In the
 // lossless profile, ACKs are rare, because they are needed only to complete sends and to advance
 // the send window.
 func Lossless() Rules {
@@ -113,10 +112,10 @@ func Lossless() Rules {
 }
 
 // Adaptive returns the rules of the adaptive profile. The adaptive profile has the same send window
-// and the same ACK rules as the usnic profile, but its time-outs follow the measured round trip.
+// and the same ACK rules as the usnic profile, but its time-outs depend on the measured round trip.
 //
 // ProbeTimeoutMin and ResendTimeoutMin are much longer than the round trip of a fast network,
-// because the peer's process may run late by more than a round trip.
+// because the operating system can delay the peer's process by more than a round trip.
 func Adaptive() Rules {
 	r := Usnic()
 	r.Adaptive = true
@@ -130,7 +129,7 @@ func Adaptive() Rules {
 // Profiles lists the names that Profile accepts.
 func Profiles() []string { return []string{"usnic", "adaptive", "lossless"} }
 
-// Profile returns the rules of the recovery profile with the given name. The error of Profile wraps
+// Profile returns the rules of the recovery profile with the given name, or an error that wraps
 // ErrProfile.
 func Profile(name string) (Rules, error) {
 	switch name {
@@ -171,8 +170,7 @@ func or[T comparable](v, d T) T {
 	return d
 }
 
-// Validate returns an error for the first field of Rules that is out of its range. The error of
-// Validate wraps ErrRules.
+// Validate returns an error that wraps ErrRules if a field of Rules is out of its range.
 func (r Rules) Validate() error {
 	window := r.WindowPackets
 	switch {
@@ -218,7 +216,7 @@ const (
 	withholdMost  = 1 << 20
 )
 
-// LoneAckDelay is the longest time for which an ACK may be delayed if it acknowledges a reply that
-// was the only packet in flight (see lone.go). If a peer sends at least 25 requests per second, a
-// request can carry the ACK of each lone reply.
+// LoneAckDelay is the longest delay of the ACK of a lone reply, which is a reply that was the only
+// packet in flight (see lone.go). With at least 25 requests per second, the ACK of each lone reply
+// is carried by the next request.
 const LoneAckDelay = 40 * time.Millisecond

@@ -8,9 +8,9 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Token identifies a send segment of a module, and is a number below the count given to
-// NewRecovery. The caller of this package stores the bytes of a segment itself, in a table with the
-// Token as index.
+// Token identifies a send segment of a module. Tokens are numbers below the count of segments that
+// was given to NewRecovery. The caller of package reliability stores the bytes of each segment
+// itself, for example in a table with the Token as index.
 type Token uint32
 
 // State is the state of a send segment. The package comment has a diagram of the states.
@@ -36,21 +36,21 @@ const (
 	CauseTimeout Cause = iota // the segment's timer ended
 	CauseDupAck               // a duplicate ACK
 	CauseRefused              // the peer refused the segment; another packet has its number
-	// The retransmission causes below occur only in the adaptive profile.
+	// The causes of retransmission below occur only in the adaptive profile.
 	CauseLost  // a later packet has arrived; or the peer was not ready for it
 	CauseProbe // the first time-out since the latest ACK
-	// CauseMemory means that the peer has refused the segment for lack of memory, and that the sender
-	// tries again.
+	// CauseMemory means that the sender retransmits a segment which the peer has refused for lack of
+	// memory.
 	CauseMemory
 )
 
 // SegmentsMax is the largest number of send segments of a module. SegmentsMax equals
-// hotel.MaxRooms, because each segment may need a timer, which is a room of a hotel.
+// hotel.MaxRooms, because each segment can need a timer, and a hotel has at most MaxRooms timers.
 const SegmentsMax = hotel.MaxRooms
 
 const none = ^uint32(0)
 
-// Channel is the channel of a packet, command or data. Packets on different channels may overtake
+// Channel is the channel of a packet, command or data. Packets on different channels can overtake
 // each other, so that the order of arrival shows losses only within a channel.
 type Channel uint8
 
@@ -79,8 +79,8 @@ type segment struct {
 	refusedBytes uint16
 }
 
-// Segments holds the state of all send segments of a module, and the retransmission list, whose
-// oldest entry comes first.
+// Segments contains the states of all send segments of a module, and the retransmission list, in
+// the order in which the segments were queued.
 type Segments struct {
 	segs   []segment
 	posted int
@@ -91,12 +91,12 @@ type Segments struct {
 
 // Counts are the counters of the profile adaptive.
 type Counts struct {
-	// Spurious counts spurious retransmissions, of which peers with selective ACKs inform the sender.
-	// If the network duplicates packets while packets are retransmitted, the duplicates count as
-	// spurious retransmissions.
+	// Spurious is the number of spurious retransmissions, which peers with selective ACKs report to
+	// the sender. If the network duplicates packets while packets are retransmitted, these duplicates
+	// also count as spurious retransmissions.
 	Spurious uint64
-	// Throttled counts lost packets whose retransmission was delayed because the retransmission budget
-	// was used up.
+	// Throttled is the number of lost packets whose retransmission was delayed because the
+	// retransmission budget was used up.
 	Throttled uint64
 }
 
@@ -110,8 +110,8 @@ func newSegments(count int) (Segments, error) {
 // State returns a segment's state.
 func (s *Segments) State(t Token) State { return s.segs[t].state }
 
-// Owner returns the number of the Sender that has sent the segment, and the sequence number of the
-// segment. Owner must be called only for a segment in the state Posted or Resend.
+// Owner returns the number of the Sender that has sent the segment, and the segment's sequence
+// number. The caller must call Owner only for a segment in the state Posted or Resend.
 func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 	return s.segs[t].owner, s.segs[t].seq
 }
@@ -119,15 +119,15 @@ func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 // Resends returns how often the segment has been retransmitted.
 func (s *Segments) Resends(t Token) int { return int(s.segs[t].resends) }
 
-// PostedAt returns the time of the latest transmission of a segment, also if the segment has been
-// freed already.
+// PostedAt returns the time of the latest transmission of a segment, even if the segment has
+// already been freed.
 func (s *Segments) PostedAt(t Token) mono.Time { return s.segs[t].postedAt }
 
-// Queue marks a free segment as queued. The caller of Queue keeps its own list of queued segments
-// to send.
+// Queue changes the state of a free segment to Queued. The list of queued segments is kept by the
+// caller, not by Segments.
 func (s *Segments) Queue(t Token) { s.move(t, Free, Queued) }
 
-// Unqueue marks a queued segment as free when it will not be sent.
+// Unqueue changes the state of a queued segment to Free, if the caller does not send the segment.
 func (s *Segments) Unqueue(t Token) { s.move(t, Queued, Free) }
 
 func (s *Segments) move(t Token, from, to State) {
@@ -149,8 +149,8 @@ func (s *Segments) post(now mono.Time, t Token, owner uint32, n seq.Num, c Chann
 	s.posted++
 }
 
-// repost records the retransmission of a segment on the data channel. The segment must have been
-// returned by PopResend.
+// repost records the retransmission of a segment, which PopResend has returned, on the data
+// channel.
 func (s *Segments) repost(now mono.Time, t Token) {
 	p := &s.segs[t]
 	if p.state != Resend || p.next != uint32(t) {
@@ -197,15 +197,15 @@ func (s *Segments) delist(t Token) {
 	s.count--
 }
 
-// InFlight is the number of segments in the states Posted and Resend.
+// InFlight returns the number of segments in the states Posted and Resend.
 func (s *Segments) InFlight() int { return s.posted + s.count }
 
-// ResendsWaiting is the length of the retransmission list.
+// ResendsWaiting returns the length of the retransmission list.
 func (s *Segments) ResendsWaiting() int { return s.count }
 
 // PopResend removes and returns the oldest segment of the retransmission list. After PopResend, the
-// caller retransmits the segment and calls Sender.Repost, or calls Defer if it cannot send the
-// segment now.
+// caller retransmits the segment and calls Sender.Repost. If the caller cannot send the segment at
+// present, it calls Defer instead.
 func (s *Segments) PopResend() (t Token, cause Cause, ok bool) {
 	if s.head == none {
 		return 0, 0, false
@@ -226,8 +226,8 @@ func (s *Segments) Defer(t Token) {
 	s.enlist(t, g.cause)
 }
 
-// The method release frees a segment in the state Posted or Resend. The caller stops the segment's
-// timer.
+// The method "release" frees a segment in the state Posted or Resend. The segment's timer must be
+// stopped by the caller.
 func (s *Segments) release(t Token, p *segment) {
 	switch p.state {
 	case Posted:

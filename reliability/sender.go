@@ -16,8 +16,8 @@ type AckVerdict uint8
 // Verdicts of Sender.OnAck.
 const (
 	AckNew AckVerdict = iota // acknowledged new packets
-	// AckDuplicate means that the ACK repeats the previous ACK while packets are in flight, so that
-	// the peer seems to miss a packet.
+	// AckDuplicate means that the ACK repeats the previous ACK while packets are in flight, which is a
+	// sign that a packet is missing at the peer.
 	AckDuplicate
 	AckIdle  // repeats the previous ACK without signalling a gap
 	AckOld   // an older ACK, overtaken by a later one
@@ -26,8 +26,8 @@ const (
 )
 
 // Sender is the sending side of the connection to one peer, with the packets in flight and their
-// limits. A zero Sender must be initialised by Init before use. In Open MPI's usnic BTL, the fields
-// oldest and next have the names n_a (acknowledged) and n_t (to transmit).
+// limits. A zero Sender is not ready for use before Init is called. The fields "oldest" and "next"
+// correspond to n_a (acknowledged) and n_t (to transmit) of Open MPI's usnic BTL.
 type Sender struct {
 	segs      *Segments
 	policy    policy
@@ -45,14 +45,14 @@ type Sender struct {
 	bytesMax  int     // limit of bytes in flight: see BoundBytes
 	raisedAt  mono.Time
 	rested    bool // half of the credits were given up since raisedAt, or none was raised yet
-	// The field blocked of a Sender says whether NoteBlocked was called in the present round trip.
+	// The field "blocked" is true if NoteBlocked was called in the present round trip.
 	blocked   bool
 	patient   bool // a lone reply is in flight, whose ACK may be delayed: see lone.go
 	withholds bool // the packet numbered withheld was not sent
 	selective bool // the peer sends selective ACKs; only with the profile adaptive
 }
 
-// The constant unlimited stands for "no limit" where a number of packets or bytes is expected.
+// The constant "unlimited" stands for "no limit" where a number of packets or bytes is expected.
 const unlimited = math.MaxInt32
 
 // Sack is the selective part of an acknowledgement.
@@ -64,36 +64,35 @@ type Sack struct {
 	Copies uint32        // duplicates that the peer has received, modulo 2^32
 }
 
-// sackAhead is the difference between the first sequence number in a selective acknowledgement and
-// the number of its cumulative ACK.
+// The bitmap of a selective acknowledgement begins with the sequence number of the cumulative ACK
+// plus sackAhead.
 const sackAhead = 2
 
 // PathState describes the network path from a sender to its peer. The profiles usnic and lossless
-// measure no times, and set only the fields WindowPackets and InFlightPackets.
+// set only the fields WindowPackets and InFlightPackets, because they measure no round trips.
 type PathState struct {
 	// RoundTrip is the smoothed round trip, and Deviation is its smoothed mean deviation (as in RFC
-	// 6298). Least is the lowest round trip that was measured in the past ten to twenty seconds.
-	// The fields RoundTrip, Deviation and Least of a PathState concern the channel that was
-	// measured last, and do not include the peer's ACK delay. If no round trip was measured yet,
-	// the field RoundTrip of a PathState is 0.
+	// 6298). Least is the lowest round trip that was measured in the past ten to twenty seconds. The
+	// fields RoundTrip, Deviation and Least belong to the channel that was measured last, and do not
+	// include the peer's ACK delay. Before the first measurement of a round trip, the field RoundTrip
+	// is 0.
 	RoundTrip, Deviation, Least time.Duration
 	// WindowPackets is the congestion window in packets. Without a congestion window, WindowPackets is
 	// the size of the send window or, without a send window, the number of credits. InFlightPackets is
-	// the number of sent packets, except those that are known to have arrived and those that were
-	// declared lost.
+	// the number of sent packets that are neither known to have arrived nor declared lost.
 	WindowPackets, InFlightPackets int
 	// SlowStart says whether the sender is in slow start, in which the congestion window doubles in
 	// each round trip.
 	SlowStart bool
 }
 
-// In the ring of a Sender, noToken stands for a packet that has arrived out of order, while a
-// packet with a lower number is missing.
+// In the ring of a Sender, noToken stands for a packet that has arrived before a packet with a
+// lower number.
 const noToken = ^Token(0)
 
-// Init sets the first sequence number, the send window in packets (a power of two up to WindowMax),
-// and the Sender's own number, which Segments.Owner returns. After Init, the sender needs credits
-// (see Grant) and loss recovery (see Recovery.Join).
+// Init sets the first sequence number, the send window in packets (a power of two, at most
+// WindowMax), and the Sender's own number, which Segments.Owner returns. After Init, the caller
+// must give the Sender credits (see Grant) and a loss recovery (see Recovery.Join).
 func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	*s = Sender{
 		oldest: first, next: first, limit: first, sendLimit: first, window: uint32(window),
@@ -108,8 +107,9 @@ func (s *Sender) Grant(credit uint16) {
 	s.updateSendLimit()
 }
 
-// The method raise sets the credit limit to the given limit, unless the credit limit is already as
-// high, and reports whether the credit limit has changed.
+// If the given limit is higher than the present credit limit, the method "raise" sets the credit
+// limit to the given limit and returns true. If the given limit is not higher, the method "raise"
+// returns false.
 func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	if !s.limit.Before(limit) {
 		return false
@@ -118,18 +118,18 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	return true
 }
 
-// Rest gives up credits that have expired, and must be called before each transmission of new
-// packets. Credits expire if the credit limit was not raised for the time creditLease, and no
-// packet except a lone reply (a packet whose ACK may be delayed) is in flight. When the credits of
-// a sender expire, it keeps only a few of them (see restingCredits), because the peer may have
-// granted the others to other senders.
+// Rest gives up credits that have expired. The caller must call Rest before each transmission of
+// new packets. Credits expire if the credit limit was not raised for the time creditLease, while no
+// packet was in flight or only a lone reply (a packet whose ACK may be delayed). A sender keeps
+// only a few of its expired credits (see restingCredits), because the peer can have granted the
+// rest to other senders.
 func (s *Sender) Rest(now mono.Time) {
 	if (s.oldest == s.next || s.patient) && now.Sub(s.raisedAt) >= creditLease {
 		s.rest() // seldom: Rest is small enough to be inlined
 	}
 }
 
-// The method rest does the work of Rest if the credits have expired.
+// The method "rest" does the work of Rest after the credits have expired.
 func (s *Sender) rest() {
 	keep := s.limit.Sub(s.next)
 	if keep <= 0 {
@@ -142,8 +142,8 @@ func (s *Sender) rest() {
 	s.updateSendLimit()
 }
 
-// updateSendLimit computes up to which sequence number packets may be sent, from the send window,
-// the credits and the policy.
+// updateSendLimit computes from the send window, the credits and the policy up to which sequence
+// number packets may be sent.
 func (s *Sender) updateSendLimit() {
 	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
 	most := int32(unlimited) // packets that the policy permits
@@ -161,11 +161,11 @@ func (s *Sender) updateSendLimit() {
 }
 
 // Open reports whether the send window, the congestion window and the credits permit another packet
-// now.
+// at present.
 func (s *Sender) Open() bool { return s.next.Before(s.sendLimit) && s.bytes < s.bytesMax }
 
-// Room returns how many packets may be sent now, without regard to their sizes. The caller must
-// also observe the byte limit (see BoundBytes).
+// Room returns how many packets may be sent at present, without regard to their sizes. The caller
+// of Room must also observe the byte limit (see BoundBytes).
 func (s *Sender) Room() int {
 	if s.bytes >= s.bytesMax {
 		return 0
@@ -173,7 +173,8 @@ func (s *Sender) Room() int {
 	return int(max(s.sendLimit.Sub(s.next), 0))
 }
 
-// RoomOf returns how many packets of packetBytes bytes each may be sent now.
+// RoomOf returns how many packets of packetBytes bytes each may be sent at present, within all
+// limits in packets and in bytes.
 func (s *Sender) RoomOf(packetBytes int) int {
 	room := s.Room()
 	if s.bytesMax == unlimited || room == 0 {
@@ -182,29 +183,29 @@ func (s *Sender) RoomOf(packetBytes int) int {
 	return min(room, (s.bytesMax-s.bytes+packetBytes-1)/packetBytes)
 }
 
-// NoteBlocked records that a packet has to wait until the send window permits it. If nothing but
-// the pacer has limited the sender in a round trip, the congestion window grows only if NoteBlocked
-// was called.
+// NoteBlocked records that a packet must wait because the sender is not allowed to send it yet. In
+// a round trip in which only the pacer has limited the sender, the congestion window grows only if
+// NoteBlocked was called.
 func (s *Sender) NoteBlocked() { s.blocked = true }
 
-// InFlight is the number of unacknowledged packets.
+// InFlight returns the number of unacknowledged packets.
 func (s *Sender) InFlight() int { return int(s.next-s.oldest) - int(s.sacked) }
 
 func (s *Sender) segment(t Token) *segment { return &s.segs.segs[t] }
 
-// The method named at returns the Token of the packet with sequence number n in the send window.
-// For a packet that has arrived out of order, the result of the method named at is noToken.
+// The method "at" returns the Token of the packet with sequence number n in the send window. For a
+// packet that has arrived out of order, the method "at" returns noToken.
 func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring)-1)] }
 
-// Size is the window in packets.
+// Size returns the size of the send window in packets.
 func (s *Sender) Size() int { return int(s.window) }
 
-// Window returns the oldest unacknowledged sequence number and the next number to send, which are
-// equal if nothing is in flight.
+// Window returns the oldest unacknowledged sequence number, and the sequence number of the next new
+// packet. The two numbers are equal if no packet is in flight.
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 
-// Admit gives a segment the next sequence number. Admit may be called only while Open returns true.
-// After sending the segment, the caller calls Post.
+// Admit gives a segment the next sequence number. The caller may call Admit only while Open returns
+// true. After sending the segment, the caller calls Post.
 func (s *Sender) Admit(t Token) seq.Num {
 	if !s.Open() {
 		panic("reliability: packet admitted to a closed window")
@@ -218,8 +219,8 @@ func (s *Sender) Admit(t Token) seq.Num {
 	return n
 }
 
-// AdmitRun gives several segments consecutive sequence numbers, and returns the first of them. The
-// number of segments given to AdmitRun must not exceed the result of Room.
+// AdmitRun gives several segments consecutive sequence numbers, and returns the first of these
+// numbers. The number of segments that are passed to AdmitRun must not exceed the result of Room.
 func (s *Sender) AdmitRun(run []Token) seq.Num {
 	if len(run) > s.Room() {
 		panic("reliability: packets admitted to a closed window")
@@ -257,9 +258,9 @@ func (s *Sender) grow() {
 func (s *Sender) Number() uint32 { return s.number }
 
 // Hasten ends the longer time-out of a lone reply (a packet whose ACK the peer may delay). After
-// Hasten, the lone reply has the same time-out as an ordinary packet sent at the time "now". When
-// another packet is sent, the caller must call Hasten, because the peer's ACK of the other packet
-// also covers the lone reply.
+// Hasten, the lone reply has the time-out of an ordinary packet sent at the time "now". The caller
+// must call Hasten when it sends another packet, because the peer's ACK of this packet also covers
+// the lone reply.
 func (s *Sender) Hasten(now mono.Time) {
 	if s.patient {
 		s.patient = false
@@ -268,8 +269,8 @@ func (s *Sender) Hasten(now mono.Time) {
 }
 
 // Post records that a free or queued segment was sent with the sequence number n on channel c. The
-// argument limit of Post is an upper bound for the segment's time-out, even if the rules allow a
-// longer time-out. A negative time-out limit counts as zero.
+// argument "limit" of Post is an upper bound for the segment's time-out, in addition to that of the
+// rules. A negative upper bound counts as zero.
 func (s *Sender) Post(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
 	s.Hasten(now)
 	s.segs.post(now, t, s.number, n, c)
@@ -287,7 +288,7 @@ func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit
 }
 
 // Repost records that a segment, which PopResend has returned, was retransmitted on the data
-// channel. The argument limit of Repost is an upper bound for the segment's next time-out.
+// channel. The argument "limit" of Repost is an upper bound for the segment's next time-out.
 func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	if s.withholds && s.segment(t).seq == s.withheld {
 		s.withholds = false
@@ -302,10 +303,11 @@ func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 }
 
 // OnAck processes a cumulative ACK. The argument upTo of OnAck is the highest sequence number that
-// the peer has received in order. The argument credit of OnAck is the number of packets after
-// packet upTo that the peer can receive. The argument dup of OnAck says whether the ACK merely
-// answers a duplicate packet. OnAck frees the segments of acknowledged packets, stops their timers,
-// and appends their Tokens to done. OnAck may queue segments of lost packets for retransmission.
+// the peer has received in order. The argument "credit" of OnAck is the number of packets with
+// higher sequence numbers that the peer can receive. The argument "dup" of OnAck is true if the ACK
+// merely answers a duplicate packet. OnAck frees the segments of acknowledged packets, stops their
+// timers, and appends their Tokens to done. If OnAck finds packets lost, it queues their segments
+// for retransmission.
 func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -331,11 +333,11 @@ func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
 	return s.onAck(now, upTo, credit, true, sack, done)
 }
 
-// onAck processes a plausible ACK, which may be older than an ACK that was already processed. If
-// the argument quiet of onAck is true, the ACK does not count as a sign of a lost packet, even if
-// it repeats the previous ACK. The argument sack of onAck is the selective part of the ACK, or nil
-// if the ACK has none. onAck frees the segments of acknowledged packets, appends their Tokens to
-// done, and queues lost packets for retransmission.
+// onAck processes a plausible ACK (see Plausible), which can be older than an ACK that was already
+// processed. If the argument "quiet" of onAck is true, the ACK does not count as a sign of a lost
+// packet, even if it repeats the previous ACK. The argument "sack" of onAck is the selective part
+// of the ACK, or nil if the ACK has none. onAck frees the segments of acknowledged packets, appends
+// their Tokens to done, and queues lost packets for retransmission.
 func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -378,9 +380,9 @@ func (s *Sender) Refuse(t Token) {
 	s.updateSendLimit()
 }
 
-// Unheard queues all packets in flight for immediate retransmission, when the peer has dropped them
-// because it did not know the connection yet. Unheard does not reduce the congestion window,
-// because the packets were not lost by congestion.
+// Unheard queues all packets in flight for immediate retransmission. The caller calls Unheard if
+// the peer has dropped these packets because it did not know the connection yet. Unheard does not
+// reduce the congestion window, because the packets were not lost by congestion.
 func (s *Sender) Unheard() {
 	if s.policy.none() {
 		return
@@ -393,12 +395,12 @@ func (s *Sender) Unheard() {
 	s.updateSendLimit()
 }
 
-// Plausible reports whether a received ACK can belong to this connection. A plausible ACK covers
-// only packets that were sent. A plausible ACK may be older than an ACK that was already processed.
+// Plausible reports whether an ACK covers only packets that were sent. An ACK that is older than
+// one already processed is also plausible.
 func (s *Sender) Plausible(ack seq.Num) bool { return ack.Before(s.next) }
 
-// Token returns the Token of the packet with sequence number n, or false if this packet
-// is not in flight.
+// Token returns the Token of the packet with sequence number n, and true. If packet n is not in
+// flight, Token returns false.
 func (s *Sender) Token(n seq.Num) (Token, bool) {
 	if n.Before(s.oldest) || !n.Before(s.next) {
 		return 0, false
@@ -464,9 +466,8 @@ func (s *Sender) Check() error {
 	return s.CheckRecovery()
 }
 
-// CheckRecovery returns an error for the first invariant of the Sender's loss recovery that does
-// not hold. CheckRecovery checks the marks of packets that arrived out of order, and the profile's
-// state.
+// CheckRecovery returns an error if an invariant of the Sender's loss recovery does not hold.
+// CheckRecovery checks the marks of packets that arrived out of order, and the profile's state.
 func (s *Sender) CheckRecovery() error {
 	if s.bytes < 0 {
 		return fmt.Errorf("reliability: %d bytes in flight", s.bytes)

@@ -2,27 +2,27 @@ package reliability
 
 import "time"
 
-// The type small gives a peer that sends small packets more credits than the receive buffer has
-// slots for full-sized packets. In a socket's receive buffer, a datagram takes about its length
-// plus a constant cost. A slot is the part of the receive buffer that one full-sized packet takes.
-// Half of the memory of a peer's slots is granted as a number of packets, as if datagrams had only
-// the constant cost. The other half of the memory of a peer's slots is granted as a number of
-// bytes, as if datagrams had no constant cost. One slot stays reserved for the packet by which a
-// peer reaches its byte limit, because this packet may be full-sized.
+// The type "small" gives a peer that sends small packets more credits than the receive buffer has
+// slots for full-sized packets. In a socket's receive buffer, a datagram uses about its length plus
+// a constant overhead. A slot is the part of the receive buffer that one full-sized packet uses.
+// Half of the memory of a peer's slots covers the overhead of datagrams, and determines how many
+// packets are granted. The other half of the memory of a peer's slots covers the bytes of
+// datagrams, and determines how many bytes are granted. One slot stays reserved for the packet with
+// which a peer reaches its byte limit, because this packet can be full-sized.
 //
 //	places   |  one  |            the others             |
 //	         |=======|===================================|
 //	packets      1      perPlace each, whatever they are
 //	bytes      any one  bytesPerPlace each
 //
-// A peer with large packets is granted one packet per slot, without a byte limit. Whether a peer's
-// credits have a byte limit depends on the mean size of the peer's recent packets.
+// A peer with large packets is granted one packet per slot, without a byte limit. The mean size of
+// a peer's recent packets decides whether its credits have a byte limit.
 type small struct {
 	perPlace      int // packets; 0: the fabric does not report the cost of datagrams
 	bytesPerPlace int
 }
 
-// The type load has statistics on the sizes of the packets that a peer sends.
+// The type "load" contains statistics on the sizes of the packets that a peer sends.
 type load struct {
 	bytes   int    // since the latest Grant
 	granted int    // bytes, by the latest Grant
@@ -32,24 +32,25 @@ type load struct {
 
 // Small makes the pool give peers that send small packets more credits than the receive buffer has
 // slots for full-sized packets. One slot of the receive buffer must have room for perPlace packets
-// with at most bytesPerPlace bytes together. Small does nothing if perPlace is less than two.
+// whose total size is at most bytesPerPlace. Small does nothing if perPlace is less than 2.
 func (c *Credits) Small(perPlace, bytesPerPlace int) {
 	if perPlace >= 2 && bytesPerPlace > 0 {
 		c.small = small{perPlace, bytesPerPlace}
 	}
 }
 
-// Weigh tells the Receiver the size of a packet for which Accept was called.
+// Weigh records the size of a packet for which Accept was called.
 func (r *Receiver) Weigh(sizeBytes int) {
 	r.load.packets++
 	r.load.bytes += sizeBytes
 }
 
-// GrantedBytes returns the byte limit that the peer must be told together with the latest credits
-// from Grant or TakeAck. If the peer has no byte limit, the result of GrantedBytes is NoBytesBound.
+// GrantedBytes returns the byte limit that belongs to the latest credits from Grant or TakeAck. The
+// caller must announce the byte limit to the peer together with these credits. If the peer has no
+// byte limit, GrantedBytes returns NoBytesBound.
 func (r *Receiver) GrantedBytes() int { return r.load.granted }
 
-// The method weigh decides from the mean packet size whether a peer's packets count as small.
+// The method "weigh" decides from the mean packet size whether a peer's packets count as small.
 func (c *Credits) weigh(r *Receiver) {
 	l := &r.load
 	if l.packets == 0 || c.perPlace == 0 {
@@ -78,7 +79,7 @@ func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	return max((int(full)-1)*c.bytesPerPlace, 1)
 }
 
-// The method places returns how many buffer slots the given number of this peer's packets takes.
+// The method "places" returns how many buffer slots a given number of the peer's packets uses.
 func (c *Credits) places(r *Receiver, packets uint32) int {
 	if r.small && packets > 0 { // as full packets that take the same memory
 		packets = 1 + (packets-1+uint32(c.perPlace)-1)/uint32(c.perPlace)
@@ -90,7 +91,7 @@ func (c *Credits) places(r *Receiver, packets uint32) int {
 	return int((time.Duration(packets)*c.drain + path - 1) / path)
 }
 
-// The method packets returns how many of this peer's packets fit in the given number of buffer
+// The method "packets" returns how many of the peer's packets fit in a given number of buffer
 // slots.
 func (c *Credits) packets(r *Receiver, places int) uint32 {
 	full := c.fullPackets(r, places)

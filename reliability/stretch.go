@@ -6,20 +6,21 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The type stretch gives peers with long round trips more credits than the receive buffer has
-// slots, because most of their packets are in transit. If the receiver empties its buffer at least
-// once in each interval drain, at most the fraction drain / round trip of the packets that a peer
-// may send can be in the buffer. Only the fraction drain / round trip of a peer's credits counts as
-// buffer slots in use. If a peer's round trip is unknown or not longer than drain, each credit
-// counts as a whole buffer slot.
+// The type "stretch" gives peers with long round trips more credits than the receive buffer has
+// slots, because most of their packets are in transit. The field "drain" is an interval in which
+// the receiver is expected to empty its buffer at least once. At most the fraction drain / round
+// trip of the packets that a peer may send can be in the buffer at the same time. Therefore only
+// the fraction drain / round trip of a peer's credits counts as buffer slots in use. If a peer's
+// round trip is unknown or not longer than the interval "drain", each of its credits counts as a
+// whole buffer slot.
 //
 //	places == packets x drain / round trip
 //
-// In each interval of the length drain, all peers together can send no more packets than the
-// receive buffer holds. The receive buffer may still overflow if a sender uses all its credits in
-// one burst, or if the process that reads the buffer does not run for a while. An overflow of the
-// receive buffer doubles the field drain, which lowers the credits of peers with long round trips.
-// If the receive buffer does not overflow for the time drainCalm, the field drain is halved. If the
+// In each interval "drain", the packets that arrive from all peers together fit in the receive
+// buffer. The receive buffer can still overflow if a sender uses all its credits in one burst, or
+// if the process that reads the buffer does not run for a while. An overflow of the receive buffer
+// doubles the field "drain", which lowers the credits of peers with long round trips. If the
+// receive buffer has not overflowed for the time drainCalm, the field "drain" is halved. If the
 // fabric cannot count dropped datagrams, peers with long round trips get no additional credits.
 type stretch struct {
 	drain     time.Duration // 0: the fabric does not count overruns
@@ -28,20 +29,20 @@ type stretch struct {
 }
 
 const (
-	// drainLeast is the initial and the lowest value of the field drain. On a busy machine, the
-	// process that reads the receive buffer may be delayed by drainLeast.
+	// drainLeast is the initial and the lowest value of the field "drain". drainLeast is about the
+	// time by which the process that reads the receive buffer is delayed on a busy machine.
 	drainLeast = time.Millisecond
-	// drainMost is the largest value of the field drain. Peers whose round trip is shorter than drain
-	// get no additional credits.
+	// drainMost is the largest value of the field "drain". Peers whose round trip is shorter than
+	// drain get no additional credits.
 	drainMost = time.Second
-	// The field drain is doubled at most once in each interval drainEvery, because peers may still use
-	// credits that they got before drain was doubled.
+	// The field "drain" is doubled at most once in each interval drainEvery, because peers can still
+	// use credits that were granted before the field was doubled.
 	drainEvery = 100 * time.Millisecond
-	// drainCalm is the time without an overflow of the receive buffer after which the field drain is
+	// drainCalm is the time without an overflow of the receive buffer after which the field "drain" is
 	// halved.
 	drainCalm = 10 * time.Second
-	// packetsPerPlace limits the credits for each buffer slot, however long the measured round trip
-	// is.
+	// packetsPerPlace is the largest number of credits per buffer slot, however long the measured
+	// round trip is.
 	packetsPerPlace = 512
 )
 
@@ -53,12 +54,13 @@ func (c *Credits) Stretch() { c.drain = drainLeast }
 // Stretches reports whether Stretch was called.
 func (c *Credits) Stretches() bool { return c.drain > 0 }
 
-// Stretched reports whether any peer has more credits at present than buffer slots. While Stretched
+// Stretched reports whether any peer has more credits than buffer slots at present. While Stretched
 // returns true, the caller must watch for overflows of the receive buffer.
 func (c *Credits) Stretched() bool { return c.stretched > 0 }
 
-// Overrun tells the pool whether the receive buffer has overflowed and dropped datagrams after the
-// previous call of Overrun.
+// Overrun reports to the pool whether the receive buffer has overflowed and dropped datagrams since
+// the previous call of Overrun. The argument "lost" of Overrun is true if the receive buffer has
+// dropped datagrams.
 func (c *Credits) Overrun(now mono.Time, lost bool) {
 	since := now.Sub(c.changedAt)
 	switch {
@@ -74,17 +76,16 @@ func (c *Credits) Overrun(now mono.Time, lost bool) {
 // once. If Stretch was not called, the result of Drain is 0.
 func (c *Credits) Drain() time.Duration { return c.drain }
 
-// RoundTrip tells the Receiver the lowest round trip of the path to its peer, or 0 if the round
+// RoundTrip records the lowest round trip of the path to the peer, where 0 means that the round
 // trip is unknown.
 func (r *Receiver) RoundTrip(d time.Duration) { r.path = d }
 
 // Wants reports whether the peer has earned more credits than the latest Grant gave it.
 func (r *Receiver) Wants() bool { return r.wants }
 
-// The method longer reports whether the peer's round trip is longer than the interval drain. If the
-// peer's round trip is longer than the interval drain, each of its credits counts as less than one
-// buffer slot. The result path of the method longer is the peer's round trip, but at most
-// packetsPerPlace times drain.
+// The method "longer" reports whether the peer's round trip is longer than the interval "drain", so
+// that each of its credits counts as less than one buffer slot. The result "path" of the method
+// "longer" is the peer's round trip, limited to packetsPerPlace times the interval "drain".
 func (c *Credits) longer(r *Receiver) (path time.Duration, yes bool) {
 	return min(r.path, packetsPerPlace*c.drain), r.path > c.drain && c.drain > 0
 }

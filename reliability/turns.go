@@ -1,19 +1,20 @@
 package reliability
 
-// If a sender's window is slightly larger than AckEvery packets, sender and receiver may work in
-// turns, each waiting for the other. If the receiver sends an ACK after half of AckEvery packets,
-// sender and receiver can work at the same time.
+// If a sender's window is slightly larger than AckEvery packets, it can happen that sender and
+// receiver work in turns. The sender then waits for an ACK while the receiver processes packets,
+// and the receiver waits while the sender sends. If the receiver sends an ACK after half of
+// AckEvery packets, sender and receiver work at the same time.
 //
 //	takes turns   sender    |84>........|84>........     receiver   ......|84 A|.......|84 A|
 //	does not      sender    |44>|40>|44>|40>|44>|40>     receiver   ...|44 A|40 A|44 A|40 A|
 //
-// A lull is a moment when the receiver finds its receive queue empty. The receiver assumes that
-// sender and receiver work in turns if, for several consecutive ACKs, at least AckEvery packets
-// arrive between two moments with an empty receive queue, and the next packet arrives only after
-// their ACK was sent.
+// A lull is a moment when the receiver finds its receive queue empty. The receiver concludes that
+// sender and receiver work in turns if the sender seems to have waited for several consecutive
+// ACKs. The sender seems to have waited for an ACK if the ACK covers at least AckEvery packets, and
+// the receive queue was empty exactly once since the previous ACK.
 
-// The type turns holds the observations from which a receiver concludes that sender and receiver
-// work in turns.
+// The type "turns" contains the observations from which a receiver concludes that sender and
+// receiver work in turns.
 type turns struct {
 	lulls  uint32 // the count of lulls at the latest ACK
 	waited uint8  // ACKs in a row for which the sender seems to have waited
@@ -21,17 +22,16 @@ type turns struct {
 }
 
 const (
-	// When the sender seems to have waited for waitedMin consecutive ACKs, the receiver sends the
-	// following ACKs early, after half of AckEvery packets. After soonerAcks ACKs that were sent
-	// early (after half of AckEvery packets), the receiver checks again whether sender and receiver
-	// work in turns.
+	// When the sender seems to have waited for waitedMin consecutive ACKs, the receiver sends the next
+	// soonerAcks ACKs early, after half of AckEvery packets. The receiver then checks again whether
+	// sender and receiver work in turns.
 	waitedMin  = 6
 	soonerAcks = 128
 )
 
-// Pace checks whether the sender seems to wait for ACKs, and must be called before each call of
-// TakeAck. The argument lulls of Pace counts, modulo 2^32, how often the receiver has found its
-// receive queue empty after it had received packets.
+// Pace checks whether the sender seems to wait for ACKs. The caller must call Pace before each call
+// of TakeAck. The argument "lulls" of Pace is the number of times, modulo 2^32, that the receiver
+// has found its receive queue empty after receiving packets.
 func (r *Receiver) Pace(lulls uint32, rules *Rules) {
 	t := &r.turns
 	switch {
@@ -47,9 +47,9 @@ func (r *Receiver) Pace(lulls uint32, rules *Rules) {
 	t.lulls = lulls
 }
 
-// ackEvery returns after how many received packets an ACK is sent immediately. The result of
-// ackEvery is at least two (unless Rules.AckEvery is one), because another packet may carry the ACK
-// of a single packet.
+// ackEvery returns the number of received packets after which an ACK is sent immediately. The
+// result of ackEvery is at least 2, unless Rules.AckEvery is 1, because a packet with data can
+// often carry the ACK of a single packet.
 func (t *turns) ackEvery(rules *Rules) int {
 	if t.sooner > 0 {
 		return max(rules.AckEvery/2, min(rules.AckEvery, 2))

@@ -9,10 +9,10 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type usnic is the loss recovery in the profiles usnic and lossless, for all Senders of a
-// module. Every sent segment has its own retransmission timer, of 100 ms in the profile usnic. The
-// first duplicate ACK causes a retransmission of the oldest segment in flight. The packets in
-// flight are limited only by the send window and the credits.
+// The type "usnic" implements the loss recovery of the profiles usnic and lossless, for all Senders
+// of a module. Every sent segment has its own retransmission timer, which expires after 100 ms in
+// the profile usnic. The first duplicate ACK causes a retransmission of the oldest segment in
+// flight. The packets in flight are limited only by the send window and the credits.
 type usnic struct {
 	segs  *Segments
 	rules *Rules
@@ -42,7 +42,7 @@ func (u *usnic) checkin(now mono.Time, t Token, limit time.Duration) {
 	u.room[t] = room
 }
 
-// The method stay returns the retransmission time-out of a segment. Each retransmission of a
+// The method "stay" returns the retransmission time-out of a segment. Each retransmission of a
 // segment doubles its time-out, up to ResendTimeoutMax.
 func (u *usnic) stay(p *segment) time.Duration {
 	if u.rules.ResendTimeout > u.rules.ResendTimeoutMax>>p.resends {
@@ -86,7 +86,7 @@ func (u *usnic) fastRetransmit(now mono.Time, t Token) {
 	}
 }
 
-// sendAgain queues a posted segment for retransmission, and stops its timer.
+// sendAgain queues a segment in the state Posted for retransmission, and stops the segment's timer.
 func (u *usnic) sendAgain(t Token, cause Cause) {
 	if u.segs.segs[t].state == Posted { // else the segment is queued already
 		u.rooms.Checkout(u.room[t])

@@ -7,9 +7,9 @@ package stream
 //	handed over     lo            hi         not begun
 //	----------------|--- open ----|---------------------
 //
-// The first open region is passed to the reader when all its messages have arrived, or when a
-// message has arrived that is more than horizonMessages after the end of the region. The assembler
-// fills missing messages with zeros.
+// The first open region is passed to the reader when all its messages have arrived. An incomplete
+// open region is also passed to the reader when a message has arrived that is more than
+// horizonMessages after the end of the region. The assembler fills missing messages with zeros.
 type assembler struct {
 	ring    *Ring
 	track   tracker
@@ -26,8 +26,8 @@ type assembler struct {
 	// accessed memory. The field "budget" is the work that the assembler may still do for regions, in
 	// bytes of accessed memory. The budget never exceeds budgetMax.
 	cost, budget, budgetMax uint64
-	// overwrite is true if no reader releases regions, so that each region is free as soon as it was
-	// passed to the program.
+	// overwrite is true if no reader releases regions. Each region is then free again as soon as it
+	// was passed to the program.
 	overwrite bool
 	// The function "done" is called with each region that is passed to the reader, and must not block.
 	done func(Region)
@@ -42,8 +42,8 @@ type assembler struct {
 	stored       bool
 	straight     bool // the message's datagrams arrived in order and without a gap
 
-	// curRegion is the number of the region to which the latest datagram belongs, and the messages of
-	// this region have the ordinals from curFirst to curEnd-1.
+	// curRegion is the number of the region to which the latest datagram belongs. The messages of
+	// region curRegion have the ordinals from curFirst to curEnd-1.
 	curFirst, curEnd, curRegion uint64
 }
 
@@ -67,7 +67,7 @@ const (
 	workRegion = 512
 )
 
-// horizonMessages is the largest number of later messages that are received while a region waits
+// horizonMessages is the number of later messages after which an incomplete region no longer waits
 // for reordered datagrams.
 const horizonMessages = 1024
 
@@ -199,9 +199,9 @@ func (a *assembler) whole(slot int) bool {
 }
 
 // leap prepares the opening of the regions up to number n. leap returns false if the assembler's
-// budget of work does not suffice for one region. If region n is too far ahead of the open regions
-// (horizonMessages), or if the budget does not suffice for all regions up to n, the method "leap"
-// passes all open regions to the reader and skips the oldest unopened regions.
+// budget of work is lower than the cost of one region. If region n is too far ahead of the open
+// regions (horizonMessages), or if the budget does not suffice for all regions up to n, the method
+// "leap" passes all open regions to the reader and skips the oldest unopened regions.
 func (a *assembler) leap(n uint64) bool {
 	back := min(uint64(a.ring.geo.Regions-1), a.horizon/uint64(a.ring.geo.RegionMessages)+1)
 	pays := a.budget / a.cost
@@ -241,8 +241,8 @@ func (a *assembler) open(n uint64) bool {
 	return true
 }
 
-// advance passes open regions to the reader, in the order of their numbers, up to the first region
-// that is incomplete and has not waited long enough (horizonMessages).
+// advance passes open regions to the reader, in the order of their numbers. advance stops at the
+// first incomplete region whose wait for reordered datagrams is not over (horizonMessages).
 func (a *assembler) advance() {
 	for a.lo < a.hi && (a.whole(a.slot(a.lo)) || a.high >= a.closeAt) {
 		a.handOver()
@@ -251,8 +251,8 @@ func (a *assembler) advance() {
 
 func (a *assembler) setCloseAt() { a.closeAt = a.regionEnd(a.lo) + a.horizon + 1 }
 
-// handOver ends the first open region. If a message of the region was received, handOver passes the
-// region to the reader.
+// handOver closes the first open region. If a message of the region was received, handOver passes
+// the region to the reader, and otherwise skips the region.
 func (a *assembler) handOver() {
 	slot := a.slot(a.lo)
 	r := a.ring
@@ -302,8 +302,8 @@ func (a *assembler) tellGap(to uint64) {
 	a.told = max(a.told, to)
 }
 
-// end records that the stream has ended. The argument "total" of the method "end" is the first
-// ordinal that the sender never sends.
+// end records that the stream has ended. The argument "total" of the method "end" is the ordinal
+// after the last message of the stream.
 func (a *assembler) end(total uint64) {
 	a.track.end(total)
 	for n := a.lo; n < a.hi; n++ {
@@ -335,8 +335,7 @@ func (a *assembler) finish() {
 
 // fill records that the sender has written all messages with ordinals below the argument "to" into
 // open regions. fill is called only in the reliable mode, in which messages arrive in the order of
-// their ordinals. If all messages below the given ordinal were already recorded, the method "fill"
-// returns false.
+// their ordinals. The method "fill" returns true if it has recorded at least one new message.
 func (a *assembler) fill(to uint64) bool {
 	from := a.track.edge
 	if to = min(to, a.track.total); to <= from || to > a.regionFirst(a.hi) {

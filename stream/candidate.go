@@ -9,11 +9,11 @@ import (
 	"gobtl/fabric"
 )
 
-// A sender whose hello is compatible with a receiver is a candidate for this receiver. The
-// candidate sender whose start message comes first begins the stream, and gets the right to put
-// into the receiver's ring. After the start of the stream, the receiver refuses further candidate
-// senders with the code "taken". A candidate sender that stops responding does not block other
-// senders.
+// A sender is a candidate of a receiver if the parameters in its hello message are compatible with
+// the receiver. The candidate sender whose start message arrives first begins the stream, and gets
+// the right to put into the receiver's ring. After the start of the stream, the receiver refuses
+// further candidate senders with the code "taken". A candidate sender that stops responding does
+// not prevent other senders from starting the stream.
 //
 //	candidate                             receiver
 //	   -------- hello --------------------->    one of candidatesMax
@@ -60,10 +60,10 @@ func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
 	s.welcome()
 }
 
-// meetAgain handles a repeated hello of the sender whose stream this receiver has begun. A sender
-// may repeat its hello because it has dropped this receiver, for example after a late refusal, and
-// has added this receiver again. The stream continues if the sender repeats the start message with
-// which the stream has begun.
+// meetAgain handles a repeated hello message of the sender whose stream is in progress at this
+// receiver. A sender repeats its hello message if it has dropped this receiver, for example after a
+// late refusal, and then has added this receiver again. The stream continues if the sender's new
+// start message has the same parameters as the first one.
 func (r *Receiver) meetAgain(l *letter) {
 	if err := r.judge(l.Hello); err != nil {
 		r.refuse(r.ep, l.Key, RefusedMismatch, err)
@@ -117,15 +117,15 @@ func (s *candidate) refuse(why Reason, err error) {
 	s.r.refuse(s.ep, s.key, why, err)
 }
 
-// The method "left" handles the message with which a candidate sender reports its end, or refuses
+// The method "left" handles an abort message of a candidate sender, which has failed or refuses
 // this receiver.
 func (s *candidate) left(err error) {
 	s.drop()
 	s.r.refused(s.ep, RefusedThere, err)
 }
 
-// refuse sends a sender the reason of its refusal. After the end of a candidate sender, the
-// receiver continues unless Config.Only restricts it to one sender.
+// refuse sends a sender the reason for which this receiver refuses it. After the refusal, the
+// receiver waits for other senders, unless Config.Only restricts it to one sender.
 func (r *Receiver) refuse(ep *btl.Endpoint, key uint64, why Reason, err error) {
 	r.e.abort(ep, key, codeOf(why), err.Error())
 	r.refused(ep, why, err)
@@ -165,7 +165,8 @@ func (s *candidate) start(st *start) {
 	r.ready()
 }
 
-// startAgain handles a repeated start message of the sender whose stream this receiver has begun.
+// startAgain handles a repeated start message of the sender whose stream is in progress at this
+// receiver.
 func (r *Receiver) startAgain(st *start) {
 	if st.DatagramBytes != r.startedBy.DatagramBytes || st.DataKey != r.startedBy.DataKey {
 		r.fail(fmt.Errorf("%w: the sender starts its stream again in another way", ErrMismatch))

@@ -108,10 +108,10 @@ func (c *caster) cut(datagramBytes int) error {
 // bytes (RFC 8200).
 const floorBytes = 1200
 
-// The method "floor" returns the smallest datagram size that a receiver may request. The datagram
-// size needs a lower limit, because a receiver with very small datagrams would slow down all other
-// receivers. If the sender's own configuration requires smaller datagrams, the method "floor"
-// returns the configured size.
+// The method "floor" returns the smallest datagram size to which a receiver is allowed to limit the
+// stream. The datagram size needs a lower limit, because a receiver with very small datagrams would
+// slow down all other receivers. If the sender's own configuration requires smaller datagrams, the
+// method "floor" returns the configured size.
 func (c *caster) floor() int {
 	most := (c.s.ring.geo.MessageBytes + datagramsMax - 1) / datagramsMax
 	return min(c.mtu, max(floorBytes, most+headerBytes))
@@ -231,7 +231,7 @@ func (c *caster) step(slot int, ordinal uint64) {
 }
 
 // post posts the batch to each destination. post returns true when the fabric has accepted the
-// whole batch, or when no destination is left for the rest of the batch.
+// whole batch, or when all destinations of the rest have left the stream.
 func (c *caster) post() bool {
 	if c.each {
 		return c.postEach()
@@ -272,10 +272,10 @@ func (c *caster) postAimed(k *link, sends []fabric.Send) (int, error) {
 }
 
 // aim prepares datagrams of the batch for the destination k, and writes the data key of k into
-// their headers. If a buffer still belongs to a send that the fabric has not completed, the method
-// "aim" copies the buffer to a free buffer, because the fabric may still read the original buffer.
-// The method "aim" returns the number of prepared datagrams. If no buffer is free, this number is
-// lower than the number of sends, and the caller must call "aim" again after a completion.
+// their headers. If the fabric has not completed an earlier send from a buffer, the method "aim"
+// copies this buffer to a free buffer, because the fabric may still read the original buffer. The
+// method "aim" returns the number of prepared datagrams. If the free buffers do not suffice, "aim"
+// prepares fewer datagrams than requested, and the caller must call "aim" again after a completion.
 func (c *caster) aim(k *link, sends []fabric.Send) int {
 	to, key := c.group, c.dataKey
 	if k != nil {
@@ -305,10 +305,10 @@ func (c *caster) aim(k *link, sends []fabric.Send) int {
 	return len(sends)
 }
 
-// The method "refused" handles an error of a send to the destination k. A nil k stands for the
-// multicast group. If the path to a receiver does not carry the datagrams of the stream, the
-// receiver leaves the stream, and the sender continues with its other receivers. If the error ends
-// the stream, the method "refused" returns true.
+// The method "refused" handles an error of a send to the destination k, where nil stands for the
+// multicast group. If the path to a receiver cannot carry datagrams of the stream's size, the
+// sender drops this receiver and continues with its other receivers. If the error ends the stream,
+// the method "refused" returns true.
 func (c *caster) refused(err error, k *link) bool {
 	switch {
 	case errors.Is(err, fabric.ErrClosed):
@@ -341,7 +341,7 @@ func (c *caster) await(s *fabric.Send, k *link) {
 	}
 }
 
-// The method "booked" counts the datagrams of a sent batch, and releases the batch's buffers and
+// The method "booked" adds a sent batch to the counters, and releases the batch's buffers and
 // regions.
 func (c *caster) booked(now mono.Time) {
 	s := c.s
@@ -371,8 +371,8 @@ func (c *caster) release() {
 	}
 }
 
-// sentFrom is the source of a send's payload. If the caster is nil, the fabric does not read the
-// ring for the send, because the whole datagram is in the send buffer.
+// sentFrom is the source of a send's payload. If the field "caster" is nil, the whole datagram is
+// in the send buffer, and the fabric does not read the ring.
 type sentFrom struct {
 	caster *caster
 	slot   int
@@ -419,11 +419,11 @@ func (d *dataPort) completed(b fabric.Buf) {
 	}
 }
 
-// close returns the buffers of the batch.
+// close drops the batch's references to its send buffers.
 func (c *caster) close() { c.giveBack() }
 
 // letGo removes the multicast address from the fabric, and deregisters the ring's memory. The
-// caller must call letGo after the completion of the last send.
+// caller must not call letGo before the completion of the last send.
 func (c *caster) letGo() {
 	if c.inGroup {
 		_ = c.port.dom.Remove(c.group)

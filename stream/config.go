@@ -50,19 +50,19 @@ type Overrun uint8
 const (
 	// Block means that the message waits until a region is free. In the unreliable mode, Block leaves
 	// the message in the receiver's socket buffer, which may overflow. The kernel counts the packets
-	// that a full socket buffer drops (Stats.SocketDrops). If the kernel has coalesced several
-	// datagrams, Stats.SocketDrops counts these datagrams as one packet. A waiting message delays all
-	// streams of the port. If the port has other streams, a message waits at most 50 ms, and one
-	// receiver may delay other streams for at most a quarter of the time. A message that has waited
-	// for the permitted time is dropped and counted, as with Drop.
+	// that a full socket buffer drops (Stats.SocketDrops). Several datagrams that the kernel has
+	// coalesced into one packet count as one packet in Stats.SocketDrops. A waiting message delays all
+	// streams of the port. If the port has other streams, a message waits at most 50 ms. In the long
+	// run, one receiver delays the other streams of its port for at most a quarter of the time. A
+	// message that has waited for the permitted time is dropped and counted, as with the policy Drop.
 	Block Overrun = iota
 	// Drop means that the message is dropped and counted.
 	Drop
 )
 
 // Config has the settings of a sender or a receiver. Both sides must have rings with the same
-// MessageBytes, and the same values of Messages, First and Mode. If Messages of a receiver is 0,
-// the receiver accepts the sender's value.
+// MessageBytes, and the same values of Messages, First and Mode. A receiver whose Messages is 0
+// accepts any number of messages from the sender.
 type Config struct {
 	Mode Mode
 	// Messages is the total number of messages. A Messages of 0 means that the stream lasts until
@@ -73,24 +73,25 @@ type Config struct {
 	// Overrun defines how a receiver of the unreliable mode handles a message for which no
 	// region is free. Overrun defines whether Sender.Next waits for a free region.
 	Overrun Overrun
-	// Unmonitored makes the stream ignore the states of regions. An Unmonitored sender sends the
-	// regions repeatedly, whether they are populated or not, and requires that Messages is set.
-	// An Unmonitored receiver overwrites regions even if the reader has not read them.
+	// Unmonitored makes the stream ignore the states of regions. An Unmonitored sender sends all
+	// regions repeatedly, whether they are populated or not. An Unmonitored sender requires that
+	// Messages is set. An Unmonitored receiver overwrites regions even if the reader has not read
+	// them.
 	Unmonitored bool
-	// Timeout is how long a sender or receiver continues without a packet from the peer. Timeout
-	// is also how long a reliable sender waits for a free region at the receiver. The range of
-	// Timeout is 100 ms to 1 h, and a Timeout of 0 means 10 s.
+	// Timeout is how long a sender or receiver waits for a packet from the peer before the stream
+	// fails. Timeout is also how long a reliable sender waits for a free region at the receiver. The
+	// range of Timeout is 100 ms to 1 h, and a Timeout of 0 means 10 s.
 	Timeout time.Duration
-	// Meet is the longest time from the call of Send or Receive until the peers are connected. A
-	// Meet of 0 means 1 minute.
+	// Meet is the time limit from the call of Send or Receive until the peers are connected. A Meet of
+	// 0 means 1 minute.
 	Meet time.Duration
 
-	// If the field Only is true, no peers other than those that the program has chosen can take part
-	// in the stream. If the field Only is true, a sender accepts only the receivers that were passed
-	// to Connect, and a receiver accepts only the first sender that connects. The field Only is meant
-	// for programs whose users exchange the identities by hand. If the field Only is true, a peer with
-	// incompatible parameters ends the stream. If the field Only is false, a peer with incompatible
-	// parameters is refused, and the stream waits for other peers until the time limit Meet is over.
+	// If the field Only is true, only peers that the program has chosen can take part in the stream.
+	// With Only, a sender accepts only the receivers that were passed to Connect, and a receiver
+	// accepts only the first sender that connects. The field Only is meant for programs whose users
+	// exchange the identities by hand. If the field Only is true, the stream ends when a peer has
+	// incompatible parameters. If the field Only is false, a peer with incompatible parameters is
+	// refused, and the stream waits for other peers until the time limit Meet is over.
 	Only bool
 	// Refused is called for each peer that this side refuses, and for each peer that refuses this
 	// side. Refused runs on the engine's goroutine, and must not block or call the Port. Refused
@@ -100,10 +101,10 @@ type Config struct {
 	// Begin is called when the peers are ready, before the first message can arrive. Begin runs on
 	// the engine's goroutine, and must not block or call the Port. Begin may be nil.
 	Begin func()
-	// Sample is called with the counters each time the number of messages known to be sent reaches a
-	// multiple of the field Every. Sample is called at most once per Progress of the engine. Sample
-	// runs on the engine's goroutine, and must not block or call the Port. If Every is 0, Sample is
-	// not called. Sample may be nil.
+	// Sample is called with the counters when the number of sent messages, as far as this side knows
+	// it, reaches a multiple of the field Every. Sample is called at most once per Progress of the
+	// engine. Sample runs on the engine's goroutine, and must not block or call the Port. If Every is
+	// 0, Sample is not called. Sample may be nil.
 	Every  uint64
 	Sample func(Stats)
 
@@ -115,39 +116,38 @@ type Config struct {
 	// unreliable mode, a receiver that joins later gets the messages that are sent after it has
 	// joined. A reliable stream in progress refuses further receivers.
 	Receivers int
-	// JoinersMax limits the number of receivers that have joined the stream after its start. Unless
-	// the field Group is set, the sender sends a separate copy of the stream to each receiver. The
-	// receivers of one host may take at most a quarter of the JoinersMax places, but always at least
-	// one place. A receiver beyond JoinersMax is refused with ErrTaken. A JoinersMax of 0 means 32.
-	// With a negative JoinersMax, no receiver may join after the start of the stream. If the field
-	// Group is set, JoinersMax has no effect.
+	// JoinersMax limits the number of receivers that have joined the stream after its start. Without a
+	// multicast group (Group), each receiver costs the sender a separate copy of the stream. Receivers
+	// on the same host may be at most a quarter of JoinersMax, but one receiver per host is always
+	// allowed. A receiver beyond JoinersMax is refused with ErrTaken. A JoinersMax of 0 means 32. With
+	// a negative JoinersMax, no receiver may join after the start of the stream. For a stream to a
+	// multicast group (Group), JoinersMax has no effect.
 	JoinersMax int
-	// BitsPerSecond limits the rate of payload bits for each receiver. Unless the field Group is set,
-	// all receivers together get up to BitsPerSecond times the number of receivers. A BitsPerSecond of
-	// 0 means no limit.
+	// BitsPerSecond limits the rate of payload bits for each receiver. Without a multicast group
+	// (Group), the sender's total rate can be as high as BitsPerSecond times the number of receivers.
+	// A BitsPerSecond of 0 means no limit.
 	BitsPerSecond float64
-	// Delay is the minimum time between the beginnings of two messages. If Delay is set, messages are
-	// never sent together, and the sender does not catch up after a stall. A Delay of 0 means no
-	// delay.
+	// Delay is the minimum time between the beginnings of two messages. If Delay is set, each message
+	// is sent separately, and the sender does not catch up after a stall. A Delay of 0 means no delay.
 	Delay time.Duration
 	// DatagramBytes is the largest size of datagrams in the unreliable mode, including 24 bytes of
 	// headers. If DatagramBytes is 0, the sender uses the largest size that is accepted by all
 	// receivers that are ready at the start. The sender refuses a receiver whose largest datagram size
-	// is below 1200 bytes and below DatagramBytes, because this receiver would slow down all other
-	// receivers. If messages do not fit into one datagram, a receiver refuses a sender whose
-	// DatagramBytes is below 1200 and below the receiver's own largest size.
+	// is below the smaller of 1200 bytes and DatagramBytes, because this receiver would slow down all
+	// other receivers. A receiver refuses a sender that splits messages into datagrams below the
+	// smaller of 1200 bytes and the receiver's own largest size.
 	DatagramBytes int
 	// Group is a multicast address with port, for example "239.1.2.3:5000". If the field Group is set,
 	// the sender sends each datagram once, and all receivers listen to the multicast address. Group
 	// requires the unreliable mode and a provider that implements fabric.Grouper.
 	Group string
 
-	// The fields below are for receivers only, except that a sender also uses Grace.
+	// The fields below are for receivers only, except Grace, which a sender also uses.
 
-	// Grace is how long a receiver, after the end message of the sender, waits for the next late
-	// datagram. A receiver waits for late datagrams for at most Grace plus Timeout in total, unless
-	// the receiver's own reader delays the datagrams. A Grace of 0 means 200 ms. For a sender, Grace
-	// is the largest Grace that a receiver may have, and a Grace of 0 means Timeout.
+	// After the sender's end message, a receiver waits for late datagrams until none has arrived for
+	// the time Grace. The whole wait for late datagrams is at most Grace plus Timeout, unless the
+	// receiver's own reader delays the datagrams. A receiver's Grace of 0 means 200 ms. For a sender,
+	// Grace is the largest Grace that a receiver is allowed to have, and a Grace of 0 means Timeout.
 	Grace time.Duration
 	// Gap is called with each range of missing ordinals, from first to last, in ascending order.
 	// Arrival is called for each datagram that arrives. Gap and Arrival run on the engine's

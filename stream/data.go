@@ -9,8 +9,8 @@ import (
 	"gobtl/fabric"
 )
 
-// dataPort holds the endpoints of the unreliable mode. One endpoint belongs to the port itself, and
-// one to each multicast group to which a receiver listens.
+// dataPort contains the endpoints of the unreliable mode, which are the port's own endpoint, and
+// one endpoint for each multicast group to which a receiver listens.
 type dataPort struct {
 	dom   fabric.Domain
 	arena fabric.Arena
@@ -28,7 +28,8 @@ type dataPort struct {
 	reliable bool
 }
 
-// dataEndpoint is an endpoint with the polled datagrams that have not been processed yet.
+// dataEndpoint is a fabric endpoint, together with the datagrams that were polled from it and are
+// not processed yet.
 type dataEndpoint struct {
 	ep     fabric.Endpoint
 	caps   fabric.Caps
@@ -122,7 +123,8 @@ func (de *dataEndpoint) refill() error {
 }
 
 // poll processes the received datagrams and returns their number. If a receiver has no free region
-// for a datagram and must not drop it, the method "poll" leaves the datagram in the queue.
+// for a datagram and must not drop it, the method "poll" leaves this and all later datagrams of the
+// endpoint for the next call.
 func (d *dataPort) poll(e *Engine) (int, error) {
 	total := 0
 	for i := 0; i < len(d.all); i++ {
@@ -202,8 +204,8 @@ func (d *dataPort) join(group string) (*dataEndpoint, error) {
 	return de, nil
 }
 
-// leave ends one receiver's use of a group's endpoint, and closes the endpoint if no receiver uses
-// it any more.
+// leave ends one receiver's use of a multicast group's endpoint, and closes the endpoint if it has
+// no other receiver.
 func (d *dataPort) leave(de *dataEndpoint) {
 	if de == nil {
 		return
@@ -225,9 +227,9 @@ func (d *dataPort) leave(de *dataEndpoint) {
 // bits.
 type dropCount struct{ last, total uint64 }
 
-// look records a reading of the 32-bit counter, and returns the extended count. The reading may
-// be a sum of several 32-bit counters, if at most one of them has wrapped around after the
-// previous reading.
+// look takes a new value of the 32-bit counter, and returns the count extended to 64 bits. The
+// value can be a sum of several 32-bit counters, if at most one of them has wrapped around since
+// the previous call.
 func (c *dropCount) look(value uint64) uint64 {
 	more := value - c.last
 	if value < c.last {
@@ -253,10 +255,10 @@ func (d *dataPort) socketDrops() uint64 {
 	return 0
 }
 
-// rescue handles payload that the fabric has written directly to a wrong position, and copies this
-// payload to the memory after the datagram's header. rescue must run before the payload at the
-// wrong position is overwritten. rescue sets the completion's Landed to 0, which tells later code
-// that the payload follows the header.
+// rescue finds payload that the fabric has written directly to a wrong position of the ring, and
+// copies this payload into the receive buffer, after the datagram's header. rescue must run before
+// the ring memory at the wrong position is overwritten. rescue sets the completion's field Landed
+// to 0, which tells later code that the payload follows the header.
 func (d *dataPort) rescue(e *Engine, de *dataEndpoint) {
 	for i := de.at; i < de.n; i++ {
 		c := &de.out[i]
@@ -273,10 +275,10 @@ func (d *dataPort) rescue(e *Engine, de *dataEndpoint) {
 	}
 }
 
-// parseDatagram decodes the header of a received datagram, which the completion c describes and the
-// receive buffer buf contains. After the end of the datagram, the receive buffer still contains
-// bytes of earlier datagrams. If the result "ok" of parseDatagram is true, the datagram is whole,
-// and its payload is buf[headerBytes:c.Len].
+// parseDatagram decodes the header of the received datagram that the completion c describes. The
+// receive buffer buf begins with the datagram, and can end with bytes of earlier datagrams. If the
+// result "ok" of parseDatagram is true, the datagram is valid, and its payload is
+// buf[headerBytes:c.Len]. If "ok" is false, the datagram is damaged or truncated.
 func parseDatagram(c *fabric.Completion, buf []byte) (h header, ok bool) {
 	if c.Errno != 0 || int(c.Len) > len(buf) {
 		return h, false
@@ -284,7 +286,8 @@ func parseDatagram(c *fabric.Completion, buf []byte) (h header, ok bool) {
 	return parseHeader(buf[:c.Len])
 }
 
-// inPlace reports whether the payload of a datagram is at its final position.
+// inPlace reports whether the fabric has written the payload of a datagram directly to its final
+// position in the ring.
 func (de *dataEndpoint) inPlace(
 	e *Engine, buf []byte, c *fabric.Completion, landed []byte,
 ) bool {
@@ -317,13 +320,15 @@ func (de *dataEndpoint) datagram(e *Engine, c *fabric.Completion, buf []byte) bo
 
 // dataSource identifies the datagrams of one stream. A stream's datagrams have the same data key
 // and, in a multicast group, come from the same endpoint. For a stream without a multicast group,
-// the field "from" is AddrUnknown, because only the sender of the stream knows the data key.
+// only the sender of the stream knows the data key, so the field "from" is not needed and is
+// AddrUnknown.
 type dataSource struct {
 	key  uint64
 	from fabric.Addr
 }
 
-// receiverOf returns the receiver of a datagram with the header h.
+// receiverOf returns the receiver to whose stream a datagram with the header h belongs, or nil if
+// there is none.
 func (de *dataEndpoint) receiverOf(e *Engine, c *fabric.Completion, h header) *Receiver {
 	source := dataSource{h.key, fabric.AddrUnknown}
 	if de.group != "" {
@@ -347,8 +352,8 @@ func (e *Engine) foreign() {
 	}
 }
 
-// dataInfo returns the network of the data endpoint. The data endpoint has the same host as the
-// module, and another port.
+// dataInfo returns the network of the data endpoint. The data endpoint has the same host address as
+// the btl module, and a different port number.
 func dataInfo(info fabric.Info) fabric.Info {
 	if host, _, err := net.SplitHostPort(info.Node); err == nil {
 		info.Node = host

@@ -7,30 +7,31 @@ import (
 )
 
 // The methods of this file send over a fabric with a flow control for each receiver, such as shared
-// memory (Info.Reliable). On such a fabric, a receiver that does not read has a full queue, and
-// Post returns ErrAgain for datagrams to this receiver only. A full receiver does not delay the
-// other receivers:
+// memory (Info.Reliable). On a fabric with such flow control, the queue of a receiver that does not
+// read becomes full, and Post returns ErrAgain for datagrams to this receiver only. A receiver with
+// a full queue does not delay the other receivers of the stream:
 //
-//   - The sender goes at the speed of its fastest receiver. When one receiver has taken the whole
-//     batch, the sender drops the rest of the batch for each receiver that takes nothing more.
-//   - The fabric may hold sends to a full receiver. Each receiver can hold only a part of the send
-//     buffers (method "share").
+//   - The sender goes at the speed of its fastest receiver. When one receiver has accepted the
+//     whole batch, the sender drops the rest of the batch for each receiver whose queue is full.
+//   - The fabric may hold sends to a receiver with a full queue. The sends held for one receiver
+//     can use only a part of the send buffers (method "share").
 //   - The payload is copied to the send buffers, so that held sends do not use regions of the ring.
 
 const (
-	// A receiver may use at most one of eachPart parts of the free send buffers, and the same holds
-	// for a batch.
+	// Sends to one receiver use at most 1/eachPart of the free send buffers. A batch also uses at most
+	// 1/eachPart of the free send buffers.
 	eachPart = 4
 	// All receivers of one stream together may use at most eachMax send buffers.
 	eachMax = txBuffers / 2
-	// A receiver is full after stuckTries tries in series in which the fabric accepted nothing. Each
-	// try is in a separate pass. In the passes between the tries, the endpoint is polled often enough
-	// for the completions of all send buffers.
+	// A receiver counts as full after stuckTries successive calls of postTo in which the fabric
+	// accepted nothing. Successive calls of postTo for a receiver are in separate calls of the
+	// engine's Progress. In stuckTries calls of Progress, the endpoint is polled often enough for the
+	// completions of all send buffers.
 	stuckTries = 1 + (txBuffers+pollBatch-1)/pollBatch
 )
 
 // postEach posts the batch to each receiver. postEach returns true when the batch is done, and
-// returns false when a later pass must post the rest of the batch.
+// returns false when a later call must post the rest of the batch.
 func (c *caster) postEach() bool {
 	whole, behind, full := c.joined(), false, true
 	for _, k := range c.targets {
@@ -58,8 +59,8 @@ func (c *caster) postEach() bool {
 	return true
 }
 
-// The method "joined" reports whether a receiver has joined the stream after the choice of the
-// batch's destinations.
+// The method "joined" reports whether a receiver has joined the stream after the destinations of
+// the present batch were chosen.
 func (c *caster) joined() bool {
 	n := 0
 	for _, k := range c.s.links {
@@ -101,8 +102,8 @@ func (c *caster) postTo(k *link) {
 	}
 }
 
-// The method "share" returns the number of datagrams that may be posted to the receiver k now. A
-// receiver without sends under way may always get a datagram.
+// The method "share" returns the number of datagrams that may be posted to the receiver k at
+// present. If no send to the receiver is incomplete, "share" returns at least 1.
 func (c *caster) share(k *link) int {
 	most := min(len(c.port.txBuf)/eachPart, eachMax/len(c.targets))
 	if k.underWay == 0 {

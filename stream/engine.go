@@ -13,8 +13,8 @@ import (
 )
 
 // Engine sends and receives streams over a btl module. For the unreliable mode, an Engine also has
-// an endpoint of the fabric. Only one goroutine may use an Engine. An Engine has no clock, and
-// works only during calls of Progress. A Port calls the Engine in ordinary programs, and the
+// an endpoint of the fabric. Only one goroutine may use an Engine. An Engine has no clock, and does
+// its work only in calls of Progress. A Port calls the Engine in ordinary programs, and the
 // simulator calls the Engine in virtual time.
 type Engine struct {
 	m     *btl.Module
@@ -41,8 +41,8 @@ type Engine struct {
 }
 
 const (
-	// moduleEvery is the interval between calls of the module's Progress while every poll of the data
-	// endpoint returns datagrams.
+	// moduleEvery is the interval between calls of the btl module's Progress while every poll of the
+	// data endpoint returns datagrams.
 	moduleEvery = 100 * time.Microsecond
 	// ringEvery is the interval between checks of a ring whose states another process may change.
 	ringEvery = time.Millisecond
@@ -53,8 +53,8 @@ const (
 
 // NewEngine starts an engine on a module. The argument "data" of NewEngine is a domain for the
 // unreliable mode, opened with DataConfig, or nil. The engine owns the module and the domain, even
-// if NewEngine returns an error. The engine uses tags 1 and 2, OnEndpoint and OnRoom of the module,
-// which the caller must not use.
+// if NewEngine returns an error. The engine uses the module's tags 1 and 2 and the callbacks
+// OnEndpoint and OnRoom, which the caller must not use.
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
@@ -157,8 +157,8 @@ func (e *Engine) Deadline() mono.Time {
 	return d
 }
 
-// Close closes the engine without waiting for streams to end. On Close, each sender and each
-// receiver that has not ended gets the error ErrClosed.
+// Close closes the engine without waiting for streams to end. Each sender and each receiver that
+// has not ended by then ends with ErrClosed.
 func (e *Engine) Close() error {
 	if e.closed {
 		return nil
@@ -178,9 +178,9 @@ func (e *Engine) Close() error {
 	return err
 }
 
-// letGo returns the rings of ended senders to the program after the fabric's last read of each
-// ring. If the argument "all" is true, letGo returns all rings at once, because the fabric is
-// closed.
+// letGo returns the ring of each ended sender to the program, as soon as the fabric no longer reads
+// the ring. If the argument "all" is true, the fabric is closed, and letGo returns all rings
+// immediately.
 func (e *Engine) letGo(all bool) {
 	if len(e.lingering) == 0 {
 		return
@@ -197,8 +197,8 @@ func (e *Engine) letGo(all bool) {
 	})
 }
 
-// drain begins to close the connections to all peers, each after its queued messages are sent.
-// drained reports whether all connections are closed.
+// drain begins to close the connections to all peers. Each connection closes after the messages
+// that are queued for its peer are sent. drained reports whether all connections are closed.
 func (e *Engine) drain(until mono.Time) { e.m.Drain(e.now, until) }
 
 func (e *Engine) drained() bool { return len(e.outboxes) == 0 && e.m.Drained() }
@@ -287,8 +287,8 @@ func (e *Engine) onNotice(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// onHello passes a sender's hello message to the receiver that the message names, or refuses the
-// sender.
+// onHello passes a sender's hello message to the receiver that the message names. If the engine has
+// no receiver that the message names, onHello refuses the sender.
 func (e *Engine) onHello(ep *btl.Endpoint, l *letter) {
 	r := e.receivers[l.Hello.To]
 	switch {

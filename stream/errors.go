@@ -14,17 +14,17 @@ var (
 	ErrConfig = errors.New("stream: invalid configuration")
 	// ErrMismatch means that the parameters of the two sides are incompatible.
 	ErrMismatch = errors.New("stream: parameters do not fit")
-	// ErrIdentity means that bytes or a text do not encode an identity, or that an identity has the
-	// wrong role.
+	// ErrIdentity means that a text does not encode an identity, or that an identity has the wrong
+	// role.
 	ErrIdentity = errors.New("stream: malformed identity")
-	// ErrExchange means that identities could not be exchanged, because of a file, the peer's
-	// address, or invalid text.
+	// ErrExchange means that the exchange of identities failed, because of a file, the peer's address,
+	// or an invalid text.
 	ErrExchange = errors.New("stream: identities not exchanged")
 	// ErrTimeout means that the peer did not connect or made no progress within the configured
 	// time.
 	ErrTimeout = errors.New("stream: time is over")
-	// ErrStalled means that a reader has released no region for Config.Timeout, although the stream
-	// must not drop messages.
+	// ErrStalled means that the stream must not drop messages, but the receiver's reader has released
+	// no region for Config.Timeout.
 	ErrStalled = errors.New("stream: the receiver's reader stands still")
 	// ErrPeerLost means that the peer does not respond any more, or was restarted.
 	ErrPeerLost = errors.New("stream: peer lost")

@@ -119,8 +119,8 @@ const (
 // writes the file "run.recv". ExchangeFiles writes each file under a temporary name, and renames
 // the file. A file contains the identity of its writer. After the writer of a file has read the
 // peer's file, the writer's file also contains the peer's identity. Each side accepts the peer's
-// file only if the file also contains this side's own identity, so that files of earlier runs are
-// not accepted. ExchangeFiles does not remove the files, and the next run replaces them.
+// file only if the file also contains the accepting side's own identity. Files of earlier runs are
+// therefore not accepted. ExchangeFiles does not remove the files, and the next run replaces them.
 func ExchangeFiles(name string) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		own, other := name+sendSuffix, name+recvSuffix

@@ -38,8 +38,8 @@ type link struct {
 	taken  uint64    // new datagrams that the receiver has reported after the end
 	grace  time.Duration
 	late   bool // joined a running stream; its loss is not a failure
-	// The field otherHost is true if an address of the receiver was named by a host that may not own
-	// it (see other_host.go).
+	// The field otherHost is true if the host that named an address of the receiver possibly does not
+	// own this address (see other_host.go).
 	otherHost bool
 	from      string // host of the receiver's connection to a Meeting, or empty
 
@@ -173,8 +173,8 @@ func (k *link) welcomed(w *welcome) error {
 	return nil
 }
 
-// The method "welcome" makes the receiver eligible for the stream. If the stream is in progress,
-// the receiver joins the stream.
+// The method "welcome" records that the receiver is validated and can take part in the stream. If
+// the stream is in progress, the receiver joins the stream.
 func (k *link) welcome() {
 	k.enter(linkWelcomed)
 	if k.s.state == stateRunning {
@@ -182,7 +182,7 @@ func (k *link) welcome() {
 	}
 }
 
-// start tells a receiver how messages are split into datagrams.
+// start sends the start message, which tells the receiver how messages are split into datagrams.
 func (k *link) start() {
 	if k.state != linkWelcomed {
 		return
@@ -221,8 +221,8 @@ func (k *link) finished() bool {
 }
 
 // The method "settled" reports whether all earlier control messages have reached the receiver.
-// Control messages may arrive out of order, so before a message that must arrive last, the caller
-// waits until "settled" returns true.
+// Control messages can arrive out of order. Before the sender sends a message that must arrive
+// last, it waits until the method "settled" returns true.
 func (k *link) settled() bool {
 	if k.flushed {
 		return true
@@ -302,8 +302,8 @@ func (k *link) close(err error) {
 }
 
 // forget removes the data address of an ended link, after the completion of the last send to this
-// address. If the removal cancels the sends to a full receiver, forget does not wait for them,
-// because a receiver that has left the stream must not hold send buffers.
+// address. If the fabric cancels sends to a removed address, forget does not wait for their
+// completions, so that a receiver that has left the stream cannot keep send buffers in use.
 func (k *link) forget() {
 	if !k.hasAddr || k.state != linkDone {
 		return

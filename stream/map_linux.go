@@ -39,7 +39,7 @@ func mapLayout(g Geometry) (mem, size int) {
 
 // CreateRing makes a ring in a new file, for instance in /dev/shm. Other processes can open the
 // ring with OpenRing. A process that opens the ring can fill regions for a sender, or read regions
-// of a receiver, if the sender or receiver runs in the process that created the ring. CreateRing
+// of a receiver. The sender or receiver must run in the process that created the ring. CreateRing
 // replaces an existing file. Ring.Close does not remove the file.
 func CreateRing(file string, g Geometry) (*Ring, error) {
 	g = g.WithDefaults()
@@ -55,8 +55,8 @@ func CreateRing(file string, g Geometry) (*Ring, error) {
 	}
 	defer f.Close()
 	memAt, size := mapLayout(g)
-	// The whole file is allocated at once, because on a full disk a later store into the mapping
-	// would raise SIGBUS.
+	// The disk space of the whole file is allocated in advance, because a store into the mapping would
+	// raise SIGBUS if the disk were full.
 	if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(size)); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %s: room for %d bytes: %w", ErrFile, file, size, err),
 			os.Remove(file))

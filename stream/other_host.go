@@ -12,31 +12,33 @@ import (
 // A receiver sends one identity line to a Meeting, a TCP address at which peers exchange
 // identities. The receiver's identity line names the two addresses of the receiver's module, and
 // the sender begins a handshake with both addresses. The handshake sends packets to addresses that
-// are not validated yet. An address that belongs to a host other than the sender of the line may be
-// the address of a victim. All senders of an Engine together begin at most two handshakes a second
-// with addresses that may belong to a host other than the one that named them (otherHostEvery). A
-// handshake with an address of another host has a short time limit (otherHostTime). One host may
-// cause only a part of the permitted handshakes with addresses that it may not own, so that other
-// hosts can cause handshakes, too. The sender checks the data address in a receiver's acceptance in
-// the same way as the addresses in the receiver's identity line.
+// are not validated yet. If an address does not belong to the host from which the identity line
+// came, it could be the address of a victim. All senders of an Engine together begin at most two
+// handshakes a second with addresses that may belong to a host other than the one that named them
+// (otherHostEvery). A handshake with an address of another host has a short time limit
+// (otherHostTime). One host can cause only a part of the permitted handshakes with addresses of
+// other hosts, so that receivers on the remaining hosts can still connect. The sender checks the
+// data address in a receiver's acceptance in the same way as the addresses in the receiver's
+// identity line.
 //
 // A receiver on a host with several networks may name an address that is not the source address of
-// its connection to the Meeting. If the rate limit does not allow a handshake with a receiver now,
-// the sender asks the receiver to try again later. A process of the sender's own host may name any
-// address, because the process could send packets to this address itself. Identity lines that a
-// forwarder on this host (such as "ssh -R") passes on count as lines of this host.
+// its connection to the Meeting. If the rate limit does not allow a handshake with a receiver at
+// present, the sender asks the receiver to try again later. The rate limit does not apply to a
+// process on the sender's own host, because the process could itself send packets to any address.
+// Identity lines that a forwarder on this host (such as "ssh -R") passes on count as lines of this
+// host.
 
 const (
-	// otherHostEvery is the average time between two handshakes with addresses that may belong to a
-	// host other than the one that named them. otherHostBurst is the largest number of handshakes
-	// with such addresses that may begin at once.
+	// otherHostEvery is the minimum average time between two handshakes with addresses that possibly
+	// belong to a host other than the one that named them. otherHostBurst is the largest number of
+	// these rate-limited handshakes that can begin at the same time.
 	otherHostEvery = 500 * time.Millisecond
 	otherHostBurst = 4
 	// otherHostAgain is the minimum time between two handshakes with addresses that the same host has
-	// named but may not own.
+	// named and possibly does not own.
 	otherHostAgain = otherHostBurst * otherHostEvery
-	// If an address was named by a host that may not own it, otherHostTime is the longest wait for
-	// the answer to a handshake with this address. Within otherHostTime, a handshake sends its Hello
+	// otherHostTime is the longest wait for the answer to a handshake with an address that possibly
+	// does not belong to the host that named it. Within otherHostTime, a handshake sends its Hello
 	// packets six times.
 	otherHostTime = time.Second
 )
@@ -65,8 +67,8 @@ type otherHostLine struct {
 	at   mono.Time
 }
 
-// take counts one handshake that an identity line from the given host causes, and returns false if
-// the rate limit does not allow a handshake now.
+// take asks for permission for one handshake, caused by an identity line from the given host. If
+// the rate limit allows the handshake, take counts it and returns true.
 func (h *otherHosts) take(from netip.Prefix, now mono.Time) bool {
 	for h.spent > 0 && now.Sub(h.since) >= otherHostEvery {
 		h.since = h.since.Add(otherHostEvery)
@@ -89,9 +91,10 @@ func (h *otherHosts) take(from netip.Prefix, now mono.Time) bool {
 	return true
 }
 
-// allowOtherHost reports whether an identity names an address that may belong to a different host,
-// and then counts a handshake with this address. If the rate limit does not allow the handshake
-// now, allowOtherHost returns an error that wraps ErrTaken.
+// allowOtherHost reports whether an identity names an address that possibly belongs to a host other
+// than the one from which the identity came. A handshake with an address of another host counts
+// towards the rate limit. If the rate limit does not allow this handshake at present,
+// allowOtherHost returns an error that wraps ErrTaken.
 func (e *Engine) allowOtherHost(id Identity) (otherHost bool, err error) {
 	if id.from == "" {
 		return false, nil
@@ -109,9 +112,9 @@ func (e *Engine) allowOtherHost(id Identity) (otherHost bool, err error) {
 	return true, nil
 }
 
-// allowData reports whether the sender may send probes to the data address that the receiver has
-// sent. If the data address may belong to a host other than the receiver's host, allowData sets the
-// field otherHost of the link.
+// allowData reports whether the rate limit allows probes to the data address that the receiver has
+// sent. If the data address possibly belongs to a host other than the receiver's host, allowData
+// sets the field otherHost of the link.
 func (k *link) allowData(data []byte) bool {
 	if k.otherHost || k.from == "" || parseHost(k.from).IsLoopback() || k.ep.AtHost(data) {
 		return true

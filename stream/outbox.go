@@ -8,12 +8,12 @@ import (
 )
 
 // A control message that the transport cannot accept yet waits in its peer's queue (outbox). If the
-// queue of a peer's control messages is full, the connection to the peer is closed, because the
-// peer is not receiving messages. The control messages to one peer use a limited amount of memory,
-// and do not delay messages to other peers.
+// queue of control messages to a peer is full, the connection to the peer is closed, because the
+// peer is not receiving messages. The queue of each peer has a limited size, and does not delay
+// messages to other peers.
 
-// outboxMax and outboxBytesMax limit the queued control messages to a peer. Of the control messages
-// with a cumulative number, the queue contains only the latest of each kind and stream.
+// outboxMax and outboxBytesMax limit the queued control messages to a peer. Among control messages
+// with a cumulative number, the queue contains only the latest message of each kind and stream.
 const (
 	outboxMax      = 64
 	outboxBytesMax = 64 << 10
@@ -57,8 +57,9 @@ func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	o.bytes += len(data)
 }
 
-// replace puts a control message with a cumulative number in place of a queued message of the same
-// kind and stream, if there is one.
+// replace overwrites a queued control message of the same kind and stream with a newer one, whose
+// cumulative number includes the old number. If the queue contains no message of the same kind and
+// stream, replace returns false.
 func (o *outbox) replace(data []byte) bool {
 	const same = 16 // kind and key
 	for _, w := range o.waiting {

@@ -8,9 +8,9 @@ import (
 )
 
 // pacer spreads sends over time. A burst is a datagram, or several datagrams that are sent
-// together. The time between two bursts is the time that the first of the two bursts takes at the
-// configured rate. A sender that has sent less than its rate permits may catch up at 1.25 times the
-// rate.
+// together. The time between two bursts is the transmission time of the first burst at the
+// configured rate. A sender that has fallen behind its rate exceeds the rate by up to 25 % until it
+// has caught up.
 type pacer struct {
 	nsPerByte  float64   // 0 means no rate limit
 	leastNs    float64   // minimum time per byte, from Config.Delay
@@ -22,16 +22,16 @@ type pacer struct {
 }
 
 const (
-	// If the sender has fallen behind its rate by at most lagMax, it sends faster until it has caught
-	// up.
+	// lagMax limits how far a sender catches up after it has fallen behind its rate. Any delay beyond
+	// lagMax is not made up.
 	lagMax = 20 * time.Millisecond
 	// burstTime is the longest time that a burst may take at the configured rate.
 	burstTime = 50 * time.Microsecond
 )
 
-// newPacer returns a pacer for a rate, with a minimum delay between the beginnings of messages of
-// messageBytes. A rate or a delay of 0 means no limit. With a delay, a burst never contains two
-// messages.
+// newPacer returns a pacer for a rate, with a minimum delay between the beginnings of two messages.
+// messageBytes is the size of each message. A rate or a delay of 0 means no limit. With a delay, a
+// burst never contains two messages.
 func newPacer(
 	bitsPerSecond float64, delay time.Duration, messageBytes, burstMin, burstMax int,
 ) pacer {
@@ -52,8 +52,8 @@ func newPacer(
 
 func (p *pacer) active() bool { return p.nsPerByte > 0 }
 
-// The method "budget" returns the number of bytes that may be sent now, which is 0 or the largest
-// size of a burst.
+// The method "budget" returns the number of bytes that the rate permits at the time "now". The
+// result of the method "budget" is either 0 or the largest size of a burst.
 func (p *pacer) budget(now mono.Time) int {
 	if p.active() && now < p.next() {
 		return 0
@@ -61,7 +61,7 @@ func (p *pacer) budget(now mono.Time) int {
 	return p.burstBytes
 }
 
-// The method "next" returns the earliest time of the next burst.
+// The method "next" returns the earliest time at which the next burst is allowed.
 func (p *pacer) next() mono.Time { return max(p.due, p.gate) }
 
 // The method "sent" records a burst of the given number of bytes.

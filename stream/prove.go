@@ -15,9 +15,9 @@ import (
 // address of a victim. Without the validation, a malicious receiver could direct the whole stream
 // to a victim's address. The sender posts a probe to the receiver's data address. A probe is a
 // header without payload, which contains the receiver's data key and a random number. The receiver
-// returns a hash of the probe's random number and of the receiver's own name, on the connection for
-// control messages. The hash includes the receiver's name, so that a malicious receiver cannot use
-// the answer of another receiver.
+// answers on the connection for control messages, with a hash of the probe's random number and of
+// the receiver's own name. The hash includes the receiver's name, so that a malicious receiver
+// cannot use the answer of another receiver.
 //
 //	sender                               receiver
 //	   <------- welcome (address) ----------
@@ -31,8 +31,8 @@ const (
 	probeDatagram = 1<<32 - 1
 	probeEvery    = 50 * time.Millisecond
 	probesMax     = 100
-	// otherHostProbesMax is the largest number of probes to an address that was named by a host other
-	// than its owner.
+	// otherHostProbesMax is the largest number of probes to an address that possibly does not belong
+	// to the host that named it.
 	otherHostProbesMax = int(otherHostTime / probeEvery)
 )
 
@@ -69,8 +69,8 @@ func (s *Sender) proveAll(now mono.Time) {
 	}
 }
 
-// The method "probe" posts a header without payload to a receiver's data address. If no buffer is
-// free or the fabric is busy, "probe" returns false.
+// The method "probe" posts a header without payload to a receiver's data address. If no send buffer
+// is free or the fabric returns ErrAgain, the method "probe" returns false.
 func (c *caster) probe(k *link, h header) bool {
 	d := c.port
 	last := len(d.txBuf) - 1

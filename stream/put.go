@@ -8,19 +8,19 @@ import (
 	"gobtl/internal/mono"
 )
 
-// In the reliable mode, the sender puts contiguous messages into the receiver's ring, up to
-// the receiver's credit. When a put and all puts before it are acknowledged, the sender
-// reports the progress to the receiver. The receiver's credit excludes regions that the
-// reader has not released.
+// In the reliable mode, the sender puts contiguous messages into the receiver's ring, up to the
+// receiver's credit. When a put and all puts before it are acknowledged, the sender reports the
+// progress to the receiver. The receiver gives credit only for regions that its reader has
+// released.
 
 const (
-	// putBytesMax is the largest size of a put with several messages. A put is also limited to a
-	// part of the receiver's ring (putsPerRing), so that other puts are in flight while one put
+	// putBytesMax is the largest size of a put with several messages. A put also has at most
+	// 1/putsPerRing of the size of the receiver's ring, so that other puts are in flight while one put
 	// is acknowledged and its region is read.
 	putBytesMax = 1 << 20
 	putsPerRing = 2
 	// putsMax is the largest number of puts in flight per receiver, and putsBytesMax is the largest
-	// number of bytes in flight.
+	// total size of these puts.
 	putsMax      = 64
 	putsBytesMax = 16 << 20
 )
@@ -32,8 +32,8 @@ type put struct {
 	done bool
 }
 
-// linkShift is the number of lower bits in a fragment's Context that identify the put. The upper
-// bits of the Context are link.number.
+// The lower linkShift bits of a fragment's Context identify the put. The upper bits of the Context
+// are the number of the link.
 const linkShift = 32
 
 // addLink gives a link a number in Engine.links.
@@ -72,8 +72,8 @@ func (e *Engine) putDone(f *btl.Fragment, err error) {
 	e.dropLink(k)
 }
 
-// putAll starts all puts that the limits of the links permit, and releases the regions that all
-// receivers have received.
+// putAll starts all puts that the limits of the links permit, and releases the regions that have
+// arrived at all receivers.
 func (s *Sender) putAll(now mono.Time) (n int) {
 	done := s.next
 	for _, k := range s.links {
@@ -98,9 +98,8 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 	return n
 }
 
-// The method "notice" handles a control message of the receiver with a cumulative number. The
-// number in the control message is either new credit, or shows the receiver's progress after the
-// end of the stream.
+// The method "notice" handles a control message of the receiver with a cumulative number, which is
+// either the receiver's credit, or the number of new datagrams after the end of sending.
 func (k *link) notice(n notice) {
 	switch {
 	case n.kind == noticeTaken && n.ordinal > k.taken:
@@ -132,7 +131,7 @@ func (k *link) ordinal() uint64 {
 	return k.s.ring.counts[k.seq%uint64(k.s.ring.geo.Regions)].first + k.message
 }
 
-// mayPut reports whether the link could put a message now if there were no rate limit.
+// mayPut reports whether the link could put a message at present if there were no rate limit.
 func (k *link) mayPut() bool {
 	if k.state != linkReady || k.putHi-k.putLo == putsMax || !k.find() {
 		return false
@@ -153,7 +152,8 @@ func (k *link) room() int {
 	return left
 }
 
-// putSome starts puts as far as the credit, the limits and the rate permit.
+// putSome starts puts until the receiver's credit, a limit of the puts in flight or the rate does
+// not permit another put.
 func (k *link) putSome(now mono.Time) (n int) {
 	s := k.s
 	for k.find() {
@@ -189,8 +189,8 @@ func (k *link) putBytes() int {
 	return int(min(putBytesMax, messages*uint64(k.s.ring.geo.MessageBytes)))
 }
 
-// run returns the number and the memory of the messages that one put can contain, beginning with
-// the message that has the ordinal "from". The messages of a run are contiguous in the rings of
+// run returns the number and the memory of the messages that one put can contain. The first of
+// these messages has the ordinal "from". The messages of one put are contiguous in the rings of
 // both sides. If the argument "bytes" is positive, the method "run" returns at least one message.
 func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 	s := k.s
@@ -219,7 +219,7 @@ func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 }
 
 // put starts a put, and advances the link's position in the stream. If the transport cannot accept
-// the put now, or if the link has failed, the method "put" returns false.
+// the put yet, or if the link has failed, the method "put" returns false.
 func (k *link) put(from uint64, messages int, mem []byte) bool {
 	s := k.s
 	at := (from - s.cfg.First) % k.ringMessages
@@ -258,7 +258,8 @@ func (k *link) put(from uint64, messages int, mem []byte) bool {
 	return true
 }
 
-// tell reports to the receiver which messages are in the receiver's ring.
+// tell reports to the receiver up to which ordinal all messages have been put into the receiver's
+// ring.
 func (k *link) tell() {
 	if k.placed > k.told {
 		k.told = k.placed
@@ -276,8 +277,8 @@ func (k *link) tell() {
 func (k *link) seqEmpty() bool { return !k.find() }
 
 // skipTo tells the receiver that the messages with the ordinals from k.next to ordinal-1 are
-// dropped. If the sender has not yet reported all messages before the ordinal k.next to the
-// receiver, skipTo sends nothing and returns false.
+// dropped. Before the receiver learns of dropped messages, it must have got reports of all messages
+// below the ordinal k.next. If a report is still missing, skipTo sends nothing and returns false.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false
@@ -288,10 +289,10 @@ func (k *link) skipTo(ordinal uint64) bool {
 	return true
 }
 
-// watch ends the link to a receiver for which no put has begun within Config.Timeout, in most cases
-// because the receiver has not released a region. The time during which the rate limit or the
-// transport delays the puts does not count towards Config.Timeout. While puts are in flight, the
-// transport checks that the receiver acknowledges packets.
+// watch ends the link to a receiver if no put to this receiver has begun within Config.Timeout. The
+// usual reason is that the receiver's reader has not released a region. The time during which the
+// rate limit or the transport delays the puts does not count towards Config.Timeout. While puts are
+// in flight, the transport checks that the receiver acknowledges packets.
 func (k *link) watch(now mono.Time) {
 	inFlight := k.putLo < k.putHi
 	if !k.find() || k.ordinal() < k.credit && (inFlight || k.busy || k.pace.budget(now) == 0) {

@@ -6,8 +6,8 @@ package stream
 type Reader struct {
 	ring *Ring
 	next int
-	// If the field "moved" is true, the field "behind" is the first ordinal after the latest released
-	// region.
+	// If the field "moved" is true, the program has released a region, and the field "behind" is the
+	// ordinal after the last message of the latest released region.
 	behind uint64
 	moved  bool
 	held   bool
@@ -15,12 +15,13 @@ type Reader struct {
 	first, end uint64
 }
 
-// NewReader returns a Reader that begins with the earliest messages in the ring. The Reader starts
-// its search at region i.
+// NewReader returns a Reader that begins with the earliest messages in the ring. The Reader's
+// search for populated regions starts at region i.
 func (r *Ring) NewReader(i int) *Reader { return &Reader{ring: r, next: i % r.geo.Regions} }
 
-// Next returns the populated region with the earliest messages. Next does not wait. If Next
-// returns false and Over returns false, the caller should call Next again after a short time.
+// Next returns the populated region with the earliest messages. If no region is populated, Next
+// returns false without waiting. If Next returns false and Over returns false, the caller should
+// call Next again after a short time.
 func (d *Reader) Next() (Region, bool) {
 	r := d.ring
 	if !d.moved || !r.Populated(d.next) || r.get(d.next, wordFirst) != d.behind {
@@ -56,8 +57,8 @@ func (d *Reader) earliest(i int) int {
 	return i
 }
 
-// Over reports whether the stream has ended and the Reader has released all regions. When Over is
-// true, Next always returns false.
+// Over reports whether the stream has ended and the Reader has released all regions. After Over has
+// returned true, Next always returns false.
 func (d *Reader) Over() bool {
 	if !d.ring.Over() {
 		return false
@@ -66,7 +67,7 @@ func (d *Reader) Over() bool {
 	return !more
 }
 
-// Release releases the region that the latest Next has returned.
+// Release releases the region that the latest call of Next has returned.
 func (d *Reader) Release() {
 	if !d.held {
 		return

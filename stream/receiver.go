@@ -9,8 +9,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Receiver is the receiving side of a stream. The exported methods of a Receiver may be called by
-// any goroutine. All methods that are not exported run on the engine's goroutine.
+// Receiver is the receiving side of a stream. Any goroutine may call the exported methods of a
+// Receiver. The methods that are not exported run on the engine's goroutine only.
 type Receiver struct {
 	e    *Engine
 	ring *Ring
@@ -25,8 +25,8 @@ type Receiver struct {
 	begun    mono.Time
 
 	candidates []*candidate // possible senders, in order of their hellos
-	// The field "sender" is the candidate sender that has begun the stream with the start message
-	// startedBy. Before the stream begins, sender and startedBy are nil.
+	// The field "sender" is the candidate sender that has begun the stream, and startedBy is its start
+	// message. Before the stream begins, the fields "sender" and startedBy are nil.
 	sender    *candidate
 	startedBy *start
 	latest    error // reason of the latest refusal of a sender
@@ -38,8 +38,8 @@ type Receiver struct {
 	end       *ending
 	endAt     mono.Time // time of the sender's end; moved while datagrams wait
 	heard     mono.Time // time of the latest new or waiting datagram
-	// blockedAt is the time at which a datagram of this stream began to wait for a free region. A
-	// blockedAt of 0 means that no datagram waits for a region.
+	// blockedAt is the time since which a datagram of this stream waits for a free region. A blockedAt
+	// of 0 means that no datagram waits for a region.
 	blockedAt mono.Time
 	stall     stall
 	takenAt   mono.Time // time of the latest noticeTaken
@@ -188,9 +188,10 @@ func (r *Receiver) start(s *candidate, st *start) error {
 const leapPerSecond = 1 << 26
 
 // The method "sent" records that the sender has sent all messages with ordinals lower than the
-// argument "below". A sender reports its progress every noticeEvery, and is considered lost if it
-// has reported nothing for Config.Timeout. A datagram is foreign if its ordinal is further ahead of
-// the sender's latest progress report than a sender can get within Config.Timeout.
+// argument "below". A sender reports its progress at the interval noticeEvery. A sender that has
+// reported nothing for Config.Timeout is considered lost. A datagram counts as foreign if its
+// ordinal is further ahead of the sender's latest progress report than any sender can get within
+// Config.Timeout.
 func (r *Receiver) sent(below uint64) {
 	below = min(below, ordinalsMax)
 	r.asm.track.extend(below)
@@ -198,7 +199,8 @@ func (r *Receiver) sent(below uint64) {
 	r.asm.limit = max(below, r.cfg.First) + leap
 }
 
-// handOver passes a completed region to the program.
+// handOver sends a completed region to the program's channel (Completed), unless the channel is
+// full.
 func (r *Receiver) handOver(region Region) {
 	r.stats.Regions++
 	select {
@@ -293,8 +295,8 @@ func (r *Receiver) progress(now mono.Time) {
 	case stateRunning:
 		r.running(now)
 	case stateEnding:
-		// A receiver that has sent its report ends when the report is acknowledged, when the
-		// sender is gone, or after Config.Timeout.
+		// After sending its report, a receiver waits until the report is acknowledged, until the
+		// connection to the sender has failed, or for at most Config.Timeout.
 		packets, waiting := r.ep.Outstanding()
 		if packets+waiting == 0 && r.e.outboxes[r.ep] == nil || r.ep.Err() != nil ||
 			now.Sub(r.doneAt) > r.cfg.Timeout {
@@ -329,7 +331,8 @@ func (r *Receiver) running(now mono.Time) {
 	}
 }
 
-// tellTaken sends a sign of progress to a sender that waits for this receiver's report.
+// tellTaken sends the number of new datagrams to a sender that waits for this receiver's report,
+// which shows the sender that the receiver makes progress.
 func (r *Receiver) tellTaken(now mono.Time) {
 	if r.end != nil && now.Sub(r.takenAt) >= noticeEvery {
 		r.takenAt = now
@@ -345,7 +348,8 @@ func (r *Receiver) grant() {
 	}
 }
 
-// The method "report" ends the stream, and sends the receiver's counters to the sender.
+// The method "report" ends the receiving of messages, and sends the receiver's counters to the
+// sender.
 func (r *Receiver) report(now mono.Time) {
 	r.asm.finish()
 	r.state, r.doneAt = stateEnding, now
@@ -449,8 +453,8 @@ func (r *Receiver) publish(now mono.Time) {
 	}
 }
 
-// populatedMax is the largest number of regions of a ring whose populated regions the method
-// "publish" counts one by one.
+// In a ring of at most populatedMax regions, the method "publish" counts the populated regions
+// exactly. In a larger ring, the number of populated regions is an estimate.
 const populatedMax = 256
 
 func (r *Receiver) deadline(now mono.Time) mono.Time {

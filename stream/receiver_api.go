@@ -11,11 +11,11 @@ func (r *Receiver) Identity() Identity {
 	return Identity{Role: RoleReceiver, Key: r.own, Name: r.e.m.Name()}
 }
 
-// Completed returns the channel of the completed regions, in the order of their messages. The
-// program must Release each region. The channel is closed when the stream has ended. Regions that
-// were sent to the channel before an error are valid. If the program does not read the channel of
-// an Unmonitored receiver, regions are skipped. An Unmonitored receiver may overwrite a region
-// while the program reads the region.
+// Completed returns the channel on which the completed regions arrive, in the order of their
+// messages. The program must call Release for each region. The channel is closed when the stream
+// has ended. Regions that were sent to the channel before an error are valid. If the program does
+// not read the channel of an Unmonitored receiver, regions are skipped. An Unmonitored receiver may
+// overwrite a region while the program reads the region.
 func (r *Receiver) Completed() <-chan Region { return r.regions }
 
 // Release frees a region, so that the receiver can fill the region again. A second Release of the
@@ -29,17 +29,18 @@ func (r *Receiver) Met() bool {
 	return r.met
 }
 
-// SenderMessages returns the number of messages in the sender's ring, as reported by the sender.
-// Before the channel of Started is closed, SenderMessages returns 0. If the sender sends its ring
-// repeatedly, message n of the stream is message n modulo SenderMessages in the sender's ring.
+// SenderMessages returns the number of messages that the sender's ring can hold, as reported by the
+// sender. Before the stream has started (Started), SenderMessages returns 0. If the sender sends
+// its ring repeatedly, message n of the stream is message n modulo SenderMessages in the sender's
+// ring.
 func (r *Receiver) SenderMessages() uint64 {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	return r.senderMessages
 }
 
-// Started returns a channel that is closed when the first message can arrive. The channel of
-// Started is also closed if the stream ends before the first message.
+// Started returns a channel that is closed when the stream starts, before the first message can
+// arrive. The channel of Started is also closed if the stream ends before it has started.
 func (r *Receiver) Started() <-chan struct{} { return r.started }
 
 // Done returns a channel that is closed when the stream has ended, after which Err returns the
@@ -54,8 +55,8 @@ func (r *Receiver) Err() error {
 	return r.err
 }
 
-// Wait returns when the stream or ctx has ended. If ctx is nil, Wait returns btl.ErrContext at
-// once.
+// Wait returns when the stream or ctx has ended. If ctx is nil, Wait returns btl.ErrContext
+// immediately.
 func (r *Receiver) Wait(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -68,8 +69,7 @@ func (r *Receiver) Wait(ctx context.Context) error {
 	}
 }
 
-// Stats returns the counters of the receiver, as they were at the end of the latest Progress of
-// the engine.
+// Stats returns a copy of the receiver's counters, which the engine updates during Progress.
 func (r *Receiver) Stats() Stats {
 	r.lock.Lock()
 	defer r.lock.Unlock()

@@ -43,9 +43,9 @@ type Refusals struct {
 	Address     uint64 `json:"address"`
 	Unreachable uint64 `json:"unreachable"`
 	There       uint64 `json:"there"`
-	// Strangers counts peers that requested an unknown receiver. Unread counts peers whose queue of
-	// control messages was full. Strangers and Unread are counted for all streams of the port
-	// together.
+	// Strangers counts peers that requested an unknown receiver. Unread counts peers whose connection
+	// was closed because the queue of control messages to them was full. Strangers and Unread are
+	// counted for all streams of the port together.
 	Strangers uint64 `json:"strangers"`
 	Unread    uint64 `json:"unread"`
 }
@@ -104,8 +104,8 @@ func (c *Config) noteAt(st *Stats, why Reason, address string, key uint64, err e
 	}
 }
 
-// withLatest adds the reason of the latest refusal to err, the error of a side that has found no
-// peer.
+// withLatest adds the reason of the latest refusal to err, which is the error of a sender or
+// receiver that has found no peer in time.
 func withLatest(err, latest error) error {
 	if latest == nil {
 		return err
@@ -113,7 +113,7 @@ func withLatest(err, latest error) error {
 	return fmt.Errorf("%w; the latest that came: %w", err, inner(latest))
 }
 
-// makeRoom refuses one receiver if the number of receivers without a validated address has reached
+// makeRoom refuses one of the receivers without a validated address if their number has reached
 // pendingMax.
 func (s *Sender) makeRoom() {
 	var pending []*link
@@ -129,8 +129,9 @@ func (s *Sender) makeRoom() {
 }
 
 // oldestOfLargestHost returns the peer that a new peer replaces, which is the oldest peer of the
-// host with the most peers. One host cannot displace the peers of other hosts. The argument "peers"
-// of oldestOfLargestHost is in the order of arrival, and not empty.
+// host with the most peers. Because the new peer replaces a peer of this host, one host cannot
+// displace the peers of other hosts. The argument "peers" of oldestOfLargestHost is in the order of
+// arrival, and not empty.
 func oldestOfLargestHost[T any](peers []T, ep func(T) *btl.Endpoint) T {
 	count := make(map[string]int)
 	for _, p := range peers {
@@ -145,8 +146,8 @@ func oldestOfLargestHost[T any](peers []T, ep func(T) *btl.Endpoint) T {
 	return oldest
 }
 
-// abandon refuses a receiver. If the refused receiver has not answered yet, no more handshake
-// packets are sent to its address.
+// abandon refuses a receiver. If the connection to the refused receiver is not established yet,
+// abandon also ends the handshake.
 func (k *link) abandon(why Reason, err error) {
 	connecting := k.state == linkConnecting
 	k.refuse(why, err)
@@ -158,8 +159,8 @@ func (k *link) abandon(why Reason, err error) {
 // errJoiners is sent to a receiver that is refused because of Config.JoinersMax.
 var errJoiners = fmt.Errorf("%w: too many receivers have joined the stream", ErrTaken)
 
-// The method "crowded" reports whether Config.JoinersMax forbids that the receiver joins a stream
-// in progress.
+// The method "crowded" reports whether the receiver must not join the stream in progress, because
+// of the limit Config.JoinersMax.
 func (k *link) crowded() bool {
 	c := &k.s.cfg
 	if !k.late || c.Group != "" {

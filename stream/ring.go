@@ -16,8 +16,8 @@ type Geometry struct {
 	RegionMessages int // 1 to 2^24; 0 means 1
 }
 
-// The constants below are the limits of a Geometry. The product of the three fields of a Geometry
-// is limited to 1<<40 bytes and to the address space.
+// The constants below are the limits of a Geometry. The size of a ring, which is the product of the
+// three fields, is limited to 1<<40 bytes and to the address space.
 const (
 	MessageBytesMax   = 1 << 30
 	RegionsMax        = 1 << 20
@@ -28,7 +28,7 @@ const (
 	ringBytesMax = min(1<<40, math.MaxInt)
 )
 
-// WithDefaults returns a copy of g in which the default values replace zero fields.
+// WithDefaults returns a copy of g in which each zero field is replaced by its default value.
 func (g Geometry) WithDefaults() Geometry {
 	for _, f := range []struct {
 		value *int
@@ -41,7 +41,7 @@ func (g Geometry) WithDefaults() Geometry {
 	return g
 }
 
-// Validate returns an error that wraps ErrConfig for the first field out of its range.
+// Validate returns an error that wraps ErrConfig if a field of the Geometry is out of its range.
 func (g Geometry) Validate() error {
 	for _, f := range []struct {
 		name       string
@@ -84,7 +84,8 @@ const (
 )
 
 // The constants below are the indices of the words of a region's descriptor. After the words of a
-// region's descriptor there is a bitmap, in which bit i says that message i is in the region.
+// region's descriptor there is a bitmap, in which bit i is set if message i of the region has been
+// transferred.
 const (
 	wordState    = iota
 	wordFirst    // ordinal of the region's first message
@@ -104,7 +105,8 @@ const (
 // Ring is the memory of a stream's messages, with the states of its regions. Any goroutine may read
 // and set the states of the regions. Any process that maps the ring may read and set the states of
 // its regions. All words of a ring are read and written atomically. The state of a region
-// determines whether the program or the transport owns the other words of the region's descriptor.
+// determines whether the program or the transport owns the region, and with it the other words of
+// the region's descriptor.
 type Ring struct {
 	geo    Geometry
 	blocks [][]byte // one block, or one block per region
@@ -121,8 +123,8 @@ type Ring struct {
 }
 
 // regionCounts is the transport's own copy of some words of a region's descriptor. The transport
-// writes the words of its copy to the ring for the program, but never reads them back, because
-// another process that maps the ring may write anything there.
+// writes its counts to the ring for the program, but never reads them back, because another process
+// that maps the ring can write invalid values.
 type regionCounts struct {
 	first    uint64 // ordinal of the region's first message
 	messages uint64 // messages of the region, at most RegionMessages
@@ -137,8 +139,8 @@ func (c *regionCounts) end() uint64 { return c.first + c.messages }
 // BlocksMax regions. While the ring is in use, the caller may access the memory only as the states
 // of the regions permit. If the argument "mem" is empty, NewRing allocates contiguous page-aligned
 // memory. The memory of a ring may be a mapping of a file or of a device. If the memory has a
-// separate slice for each region, a reliable stream with small regions is slower, because no put is
-// longer than a region.
+// separate slice for each region, a put cannot be longer than a region, which makes a reliable
+// stream with small regions slower.
 func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {
@@ -167,7 +169,7 @@ func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {
 	return r, nil
 }
 
-// pageBytes is the largest page size of the systems that Go supports, without huge pages.
+// pageBytes is the largest base page size (without huge pages) of the systems that Go supports.
 const pageBytes = 64 << 10
 
 func pages(size int) []byte {
@@ -248,8 +250,8 @@ func (r *Ring) SetPopulated(i int, populated bool) {
 	}
 }
 
-// release frees a region that a reader owns. The argument "first" of the method "release" is the
-// first ordinal of the region, which makes a repeated release of the same region harmless.
+// release frees a region that a reader owns, if the region still begins with the ordinal "first". A
+// repeated release of the same region therefore has no effect.
 func (r *Ring) release(i int, first uint64) {
 	if i >= 0 && i < r.geo.Regions && r.get(i, wordFirst) == first {
 		r.SetPopulated(i, false)
@@ -279,7 +281,8 @@ func (r *Ring) setEnd(word int, yes bool) {
 	atomic.StoreUint64(&r.end[word], v)
 }
 
-// leave marks the end of a stream, and ends the stream's use of the ring.
+// leave marks the ring as one whose stream has ended (endOver), and ends the stream's use of the
+// ring.
 func (r *Ring) leave() {
 	r.setEnd(endFinished, false)
 	r.setEnd(endOver, true)
@@ -296,7 +299,7 @@ func (r *Ring) SetAllPopulated(populated bool) {
 // Transferred returns the ordinal of message k of region i, and whether the message has been
 // transferred. For a receiver's ring, the result "ok" of Transferred is true if the message has
 // arrived completely. For a sender's ring, the result "ok" of Transferred is true if the message
-// has been sent. The result of Transferred is valid until the region is filled again.
+// has been sent. The results of Transferred are valid until the region is filled again.
 func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	if i < 0 || i >= r.geo.Regions || k < 0 || k >= r.geo.RegionMessages {
 		return 0, false
@@ -305,8 +308,8 @@ func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	return r.get(i, wordFirst) + uint64(k), ok
 }
 
-// open begins to fill region i with "count" messages. The argument "first" of open is the ordinal
-// of the region's first message.
+// open prepares region i for the receipt of "count" messages. The argument "first" of the method
+// "open" is the ordinal of the region's first message.
 func (r *Ring) open(i int, first uint64, count int) {
 	r.counts[i] = regionCounts{first: first, messages: uint64(count)}
 	r.set(i, wordFirst, first)
@@ -341,9 +344,9 @@ func (r *Ring) mark(i, k, n int) {
 	}
 }
 
-// view returns the Region that describes region i, from the words of the ring. The transport may be
-// in another process. view limits the numbers of messages to their valid ranges, because any
-// process that maps the ring may write anything there.
+// view returns a description of region i that is read from the words of the ring. The transport
+// that has written these words can be in another process. view limits the numbers of messages to
+// their valid ranges, because any process that maps the ring can write invalid values.
 func (r *Ring) view(i int) Region {
 	n := min(r.get(i, wordMessages), uint64(r.geo.RegionMessages))
 	return r.region(i, regionCounts{
@@ -351,7 +354,7 @@ func (r *Ring) view(i int) Region {
 	})
 }
 
-// region returns the Region that describes region i, from the transport's counts of the region.
+// region returns a description of region i from the transport's own counts of the region.
 func (r *Ring) region(i int, c regionCounts) Region {
 	return Region{
 		Index: i, First: c.first, Messages: int(c.messages), Received: int(c.received),

@@ -17,8 +17,7 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// PortConfig has the settings of a Port. Each field of a PortConfig may be zero, which selects
-// its default.
+// PortConfig has the settings of a Port. A zero field of a PortConfig means the default value.
 type PortConfig struct {
 	// Transport is the configuration of the btl module. A KeepAlive or PeerTimeout of 0 means a
 	// value derived from Timeout. A Rules.AckDelay of 0 means 10 us.
@@ -31,8 +30,9 @@ type PortConfig struct {
 	// DatagramBytes is the largest size of the data endpoint's datagrams. A DatagramBytes of 0
 	// means the largest size that the network permits.
 	DatagramBytes int
-	// OpenData opens the domain of the unreliable mode. If OpenData is nil, fabric.Open is used. A
-	// program can set OpenData to wrap the domain of the unreliable mode in its own domain.
+	// OpenData opens the domain of the unreliable mode. If OpenData is nil, fabric.Open is used. By
+	// setting OpenData, a program can wrap the domain of the unreliable mode in its own implementation
+	// of fabric.Domain.
 	OpenData func(fabric.Info, fabric.DomainConfig) (fabric.Domain, error)
 	// Spin is how long the port's loop polls after the latest event before it sleeps. A Spin of 0
 	// means 50 us. If Spin is negative, the loop sleeps without polling.
@@ -43,16 +43,16 @@ type PortConfig struct {
 }
 
 // Port is the endpoint of a process in a network, for any number of senders and receivers. One
-// goroutine with its own OS thread (the loop) does the work of all senders and receivers. Any
-// goroutine may call the methods of Port.
+// goroutine (the loop), which is locked to an OS thread, does the work of all senders and
+// receivers. Any goroutine may call the methods of Port.
 type Port struct {
 	e     *Engine
 	cfg   PortConfig
 	dom   fabric.Domain // domain of the data endpoint; nil if there is none
 	start time.Time
 	done  chan struct{}
-	// The field "policy" decides whether the loop yields the CPU to other threads. Only the loop uses
-	// policy.
+	// The field "policy" decides whether the loop yields the CPU to other threads. Only the loop may
+	// access the field "policy".
 	policy *waiting.Policy
 	// The field "parked" is true while the loop sleeps or is about to sleep.
 	parked atomic.Bool
@@ -100,8 +100,8 @@ func Open(info fabric.Info, cfg PortConfig) (*Port, error) {
 	return p, nil
 }
 
-// ackDelay is the module's delay of acknowledgements. ackDelay is short, because the sender of a
-// reliable stream waits for the acknowledgements of its puts.
+// ackDelay is the default delay of the btl module's acknowledgements. ackDelay is short, because
+// the sender of a reliable stream waits for the acknowledgements of its puts.
 const ackDelay = 10 * time.Microsecond
 
 func openModule(info fabric.Info, cfg PortConfig) (*btl.Module, error) {
@@ -126,8 +126,8 @@ func openModule(info fabric.Info, cfg PortConfig) (*btl.Module, error) {
 	return btl.Open(dom, t)
 }
 
-// openData opens the domain of the data endpoint. The data endpoint has another port number than
-// the module.
+// openData opens the domain of the data endpoint. The port number of the data endpoint differs from
+// that of the btl module.
 func openData(info fabric.Info, cfg PortConfig) (fabric.Domain, error) {
 	dc := DataConfig(info)
 	if cfg.DatagramBytes != 0 {
@@ -186,11 +186,12 @@ func (p *Port) loop() {
 	close(p.done)
 }
 
-// parkMax limits each sleep of the loop, because a sleeping loop waits for packets of only one of
-// the two domains (module and data endpoint).
+// parkMax is the longest sleep of the loop. parkMax is short because packets for only one of the
+// two domains (btl module and data endpoint) wake up a sleeping loop.
 const parkMax = time.Millisecond
 
-// park sleeps until a packet may have arrived, or until the next deadline.
+// park puts the loop to sleep until a packet has arrived or the next deadline is reached. park may
+// return earlier.
 func (p *Port) park(now mono.Time) error {
 	d := parkMax
 	idle := len(p.e.sending)+len(p.e.receiving) == 0
@@ -219,8 +220,8 @@ func (p *Port) park(now mono.Time) error {
 	return w.Wait(d)
 }
 
-// wakeEarly is slightly longer than the usual delay of a kernel timer (50 us by default) plus the
-// time of a wake-up.
+// wakeEarly is how long before its deadline a sleeping loop wakes up. wakeEarly is slightly more
+// than the usual delay of a kernel timer (50 us by default) plus the time of a wake-up.
 const wakeEarly = 60 * time.Microsecond
 
 // sleepFor returns how long the loop may sleep, which is at most the argument "most". The loop
@@ -244,8 +245,8 @@ func (p *Port) listensToModule() bool {
 	return true
 }
 
-// nudge wakes the loop if the loop is asleep. If the loop is about to sleep when the method "nudge"
-// is called, the caller's work may wait for up to parkMax.
+// nudge wakes the loop if the loop is asleep. If the loop is just about to sleep when the method
+// "nudge" is called, the wake-up can be lost, and the caller's work then waits for up to parkMax.
 func (p *Port) nudge() {
 	if p.parked.Load() {
 		p.wake()
@@ -271,8 +272,8 @@ func (p *Port) takeInbox() bool {
 	return len(in) > 0
 }
 
-// The method "over" reports whether the loop must end, because all connections are closed or the
-// time for closing them has passed.
+// The method "over" reports whether the loop must end. After Close, the loop ends when all
+// connections are closed, or when the time for closing the connections has passed.
 func (p *Port) over() bool {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -326,8 +327,8 @@ func (p *Port) Receive(ring *Ring, cfg Config) (r *Receiver, err error) {
 	return r, err
 }
 
-// Connect adds receivers to a sender of this port. Connect does not wait for connections, and the
-// stream to an unreachable receiver fails later.
+// Connect adds receivers to a sender of this port. Connect does not wait for the connections to be
+// established. If a receiver is unreachable, the stream to it fails later.
 func (p *Port) Connect(s *Sender, receivers ...Identity) error {
 	return p.do(func() error {
 		for _, id := range receivers {
@@ -352,10 +353,11 @@ func (p *Port) AbortReceiver(r *Receiver, err error) error {
 // Transport returns the counters of the port's btl module.
 func (p *Port) Transport() btl.Stats { return p.e.m.Stats() }
 
-// Close closes the connection to each peer, after the messages that are queued for the peer were
-// sent, and then ends the port. Close waits at most one second, or until the deadline of ctx, for
-// the connections to close. Streams that have not ended end with ErrClosed. The program may close
-// the rings after Close has returned. If ctx is nil, Close returns btl.ErrContext and does nothing.
+// Close ends the port. Before the port ends, Close sends the messages that are queued for each
+// peer, and closes the connection to the peer. Close waits at most one second, or until the
+// deadline of ctx, for the connections to close. Streams that have not ended end with ErrClosed.
+// The program may close the rings after Close has returned. If ctx is nil, Close returns
+// btl.ErrContext and does nothing.
 func (p *Port) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

@@ -44,12 +44,12 @@ type guest struct {
 }
 
 const (
-	// meetLine is the time limit for a new peer to send its line, and the time limit for a peer that
-	// waits for a call of Exchange.
+	// meetLine is the time limit for a new peer to send its line. meetLine is also how long a peer
+	// that has sent its line waits for a call of Exchange.
 	meetLine = 5 * time.Second
-	// guestsMax is the largest number of peers that are connected to a Meeting. Beyond guestsMax
-	// peers, a new peer replaces the peer that has been connected for the longest time without sending
-	// its line. If guestsMax peers are connected and have sent their lines, a new peer is refused.
+	// guestsMax is the largest number of peers that are connected to a Meeting. If guestsMax peers are
+	// connected, a new peer replaces the peer that has been connected for the longest time without
+	// sending its line. If all guestsMax peers have sent their lines, a new peer is refused.
 	guestsMax = 64
 )
 
@@ -114,17 +114,18 @@ func (m *Meeting) hear(g *bounded.Guest) {
 	}
 }
 
-// The constants below are answers of a Meeting that contain no identity. A peer whose answer begins
-// with the constant "refusal" must not try again. A peer that gets busyLine may try again later.
+// The constants below are answers of a Meeting that contain no identity. A peer that receives an
+// answer with the prefix "refusal" must not try again. A peer that receives busyLine as the answer
+// may try again later.
 const (
 	refusal  = "no: "
 	busyLine = "later"
 )
 
 // Exchange waits for the next peer, and exchanges identities with this peer. A peer that sends no
-// identity within five seconds, or has the wrong role, is refused with a reason, and does not
-// delay other peers. Several goroutines may call Exchange at the same time. Each call of Exchange
-// gets a different peer.
+// identity within five seconds, or has the wrong role, is refused with a reason. A refused peer
+// does not delay other peers. Several goroutines may call Exchange at the same time. Each call of
+// Exchange gets a different peer.
 func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err error) {
 	met := false
 	err = m.each(ctx, func(g guest) bool {
@@ -139,10 +140,11 @@ func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err
 }
 
 // Serve answers each new peer immediately with the identity that the function "answer" returns,
-// until ctx ends. With Serve, no peer waits for another peer. One goroutine at a time calls the
-// function "answer", and only for peers of the opposite role. If the function "answer" returns an
-// error that wraps ErrTaken, the peer may try again later. If the function "answer" returns an
-// error of another kind, the peer is refused with the text of the error as the reason.
+// until ctx ends. With Serve, no peer waits for another peer. Calls of the function "answer" do not
+// overlap, and Serve calls it only for peers whose role is opposite to the argument "role". If the
+// function "answer" returns an error that wraps ErrTaken, the peer may try again later. If the
+// function "answer" returns an error of another kind, the peer is refused with the text of the
+// error as the reason.
 func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (Identity, error),
 ) error {
 	return m.each(ctx, func(g guest) bool {
@@ -156,7 +158,8 @@ func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (I
 	})
 }
 
-// The method "each" passes one connected peer after another to fn until fn returns true.
+// The method "each" waits for peers and passes them to fn, one after another, until fn returns
+// true.
 func (m *Meeting) each(ctx context.Context, fn func(guest) bool) error {
 	for {
 		select {

@@ -1,7 +1,8 @@
 package stream
 
-// sampling determines when the next call of Config.Sample is due. A call of Sample is due whenever
-// the number of sent messages reaches a multiple of Config.Every, but at most once per Progress.
+// sampling determines when the next call of Config.Sample is due. A call of Config.Sample is due
+// when the number of sent messages reaches a multiple of Config.Every, but at most once per
+// Progress of the engine.
 type sampling struct {
 	every uint64 // 0: never
 	next  uint64

@@ -19,8 +19,8 @@ const (
 	stateDone
 )
 
-// Sender is the sending side of a stream. The exported methods of a Sender may be called by any
-// goroutine. All methods that are not exported run on the engine's goroutine.
+// Sender is the sending side of a stream. Any goroutine may call the exported methods of a Sender.
+// The methods that are not exported run on the engine's goroutine only.
 type Sender struct {
 	e     *Engine
 	ring  *Ring
@@ -37,8 +37,8 @@ type Sender struct {
 	next   uint64 // ordinal of the next message to take from a region
 	total  uint64 // ordinal after the last message, or unknownTotal
 	ended  mono.Time
-	// The field "awaited" is the latest time at which the sender still waited for the report of a
-	// receiver that was ready at the start.
+	// The field "awaited" is the latest time at which the report of a receiver that was ready at the
+	// start was still missing.
 	awaited mono.Time
 	seqLo   uint64 // numbers of the regions being sent: [seqLo, seqHi)
 	seqHi   uint64
@@ -46,8 +46,8 @@ type Sender struct {
 	drops   uint64
 	told    mono.Time // time of the latest progress report
 	overAt  mono.Time // time at which the stream has ended
-	// underWay is the number of puts and sends that the fabric has not completed. The fabric may
-	// read the ring until underWay is 0.
+	// underWay is the number of puts and sends that the fabric has not completed. As long as underWay
+	// is not 0, the fabric may still read the ring.
 	underWay   int
 	registered []*btl.Registration // of the ring's memory, for puts
 	prunes     bool                // a link has ended
@@ -194,8 +194,8 @@ func (s *Sender) running(now mono.Time) (n int) {
 	return n
 }
 
-// alive returns the number of receivers that are ready, and the number of receivers that are
-// connecting.
+// alive returns the number of receivers that are ready, and the number of receivers that are not
+// ready yet and have not failed.
 func (s *Sender) alive() (ready, meeting int) {
 	for _, k := range s.links {
 		switch k.state {
@@ -236,10 +236,10 @@ func (s *Sender) meeting(now mono.Time) {
 	}
 }
 
-// choose selects the receivers for the start of the stream. choose waits until enough receivers
-// have validated addresses (Config.Receivers). With Config.Only, the method "choose" waits for all
-// receivers that were passed to Connect. choose sends a start message to the selected receivers,
-// with the same datagram size for all.
+// choose selects the receivers for the start of the stream. choose does nothing until
+// Config.Receivers receivers have validated addresses. With Config.Only, the method "choose" does
+// nothing until all receivers that were passed to Connect have validated addresses. choose sends a
+// start message to the selected receivers, with the same datagram size for all.
 func (s *Sender) choose(there int) {
 	wanted := s.cfg.Receivers
 	if s.cfg.Only {
@@ -275,12 +275,13 @@ func (s *Sender) choose(there int) {
 const (
 	// pendingMax is the largest number of receivers without a validated address.
 	pendingMax = 64
-	// startTime is the time limit within which a selected receiver must become ready while a different
-	// receiver waits for the start message.
+	// startTime is the time limit for a selected receiver to become ready, while another receiver
+	// waits for its start message.
 	startTime = time.Second
 )
 
-// expire refuses the receivers that make no progress before the stream to them has begun.
+// expire refuses each receiver to which the stream has not begun and which has made no progress for
+// too long.
 func (s *Sender) expire(now mono.Time) {
 	waits := false
 	for _, k := range s.links {
@@ -300,7 +301,8 @@ func (s *Sender) expire(now mono.Time) {
 	}
 }
 
-// begin starts the stream, and fixes its datagram size if no receiver has joined yet.
+// begin starts the stream. If no receiver has joined yet, begin also fixes the stream's datagram
+// size.
 func (s *Sender) begin(now mono.Time) {
 	if s.cast != nil && s.cast.perMsg == 0 { // no receiver has joined yet
 		if err := s.cast.cut(0); err != nil {
@@ -434,7 +436,7 @@ func (s *Sender) deadline(now mono.Time) mono.Time {
 	return mono.Never
 }
 
-// The method "paced" returns the time at which the rate permits the next message.
+// The method "paced" returns the earliest time at which the rate limit permits the next message.
 func (s *Sender) paced() mono.Time {
 	if s.cast != nil {
 		return s.pace.next()
@@ -448,7 +450,7 @@ func (s *Sender) paced() mono.Time {
 	return next
 }
 
-// mayGo reports whether the sender could send a message now if there were no rate limit.
+// mayGo reports whether the sender could send a message at present if there were no rate limit.
 func (s *Sender) mayGo() bool {
 	if s.cast != nil {
 		return true

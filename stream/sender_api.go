@@ -47,9 +47,9 @@ func (s *Sender) Next(ctx context.Context) (Region, error) {
 	}
 }
 
-// Populate passes to the transport the region that the latest Next has returned. The argument
-// "messages" of Populate is the number of filled messages at the beginning of the region, from 1 to
-// RegionMessages.
+// Populate passes the region that the latest call of Next has returned to the transport. The
+// argument "messages" of Populate is the number of filled messages at the beginning of the region,
+// from 1 to RegionMessages.
 func (s *Sender) Populate(messages int) error {
 	if messages < 1 || messages > s.ring.geo.RegionMessages {
 		return fmt.Errorf("%w: %d messages of a region of %d", ErrConfig, messages,
@@ -71,15 +71,15 @@ func (s *Sender) Populate(messages int) error {
 	return nil
 }
 
-// Drop drops the next messages of the stream. Dropped messages have ordinals, but are not sent.
+// Drop drops the next messages of the stream. Dropped messages use up ordinals, but are not sent.
 func (s *Sender) Drop(messages uint64) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.dropped += messages
 }
 
-// Finish ends a stream whose number of messages was not fixed at its start (Config.Messages). After
-// Finish, the stream ends when the populated regions are sent.
+// Finish ends a stream without a fixed number of messages (Config.Messages). After Finish, the
+// stream ends when all populated regions are sent.
 func (s *Sender) Finish() {
 	s.lock.Lock()
 	s.finish = true
@@ -103,8 +103,8 @@ func (s *Sender) Err() error {
 	return s.err
 }
 
-// Wait returns when the stream or ctx has ended. If ctx is nil, Wait returns btl.ErrContext at
-// once.
+// Wait returns when the stream or ctx has ended. If ctx is nil, Wait returns btl.ErrContext
+// immediately.
 func (s *Sender) Wait(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -117,8 +117,7 @@ func (s *Sender) Wait(ctx context.Context) error {
 	}
 }
 
-// Stats returns the counters of the sender, as they were at the end of the latest Progress of the
-// engine.
+// Stats returns a copy of the sender's counters, which the engine updates during Progress.
 func (s *Sender) Stats() Stats {
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -8,7 +8,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The methods below end a sender's stream, after the reports of the receivers or after an error.
+// The methods below end a sender's stream, either when the receivers have sent their reports or
+// when an error has occurred.
 
 // awaitReports ends the stream when each receiver has sent its report, or when the time for the
 // reports is over. Each receiver has its own time limit, so that a slow receiver does not change
@@ -38,9 +39,9 @@ func (s *Sender) awaitReports(now mono.Time) {
 const endTimeouts = 30
 
 // The method "overdue" returns an error if the time for the receiver's report is over. For a
-// receiver that has joined late, the sender waits for at most Config.Timeout after the reports of
-// the receivers that were ready at the start. If the stream has started without waiting for
-// receivers, no receiver counts as late.
+// receiver that has joined after the start, the wait ends at the latest Config.Timeout after the
+// reports of the receivers that were ready at the start. If the stream has started without waiting
+// for receivers, the time limit is the same for all receivers.
 func (k *link) overdue(now mono.Time) error {
 	s := k.s
 	switch {
@@ -63,7 +64,8 @@ func (s *Sender) fail(err error) {
 	s.over(err)
 }
 
-// dismiss sends the reason for the stream's end to the remaining receivers.
+// dismiss sends the reason for the stream's end to the remaining receivers, and closes the links to
+// them.
 func (s *Sender) dismiss(err error) {
 	for _, k := range s.links {
 		if k.state != linkDone {

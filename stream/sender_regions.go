@@ -4,8 +4,8 @@ import "fmt"
 
 // The methods below take populated regions of the ring for a sender, and release them.
 
-// takeRegions adds the populated regions, in the order of their ordinals, to the regions that are
-// being sent. If a word of a region's descriptor is out of its range, takeRegions returns an error.
+// takeRegions begins to send the populated regions, in the order of their ordinals. If a word of a
+// region's descriptor is out of its range, takeRegions returns an error.
 func (s *Sender) takeRegions() error {
 	g := &s.ring.geo
 	for s.seqHi-s.seqLo < uint64(g.Regions) && s.next < s.total {

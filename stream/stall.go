@@ -7,25 +7,26 @@ import (
 )
 
 const (
-	// stallMost is the longest time for which a receiver may stop its port without a break. In the
-	// long run, a receiver may stop its port for at most 1/stallParts of the time.
+	// stallMost is the longest uninterrupted time for which a receiver may stop its port. In the long
+	// run, a receiver may stop its port for at most 1/stallParts of the time.
 	stallMost  = 50 * time.Millisecond
 	stallParts = 4
-	// stallLeast is the shortest stop. A receiver does not stop its port if the permitted time is
-	// shorter than stallLeast.
+	// stallLeast is the shortest time for which a receiver stops its port. If the time for which it
+	// may stop the port is shorter than stallLeast, a receiver does not stop the port.
 	stallLeast = time.Millisecond
 )
 
-// stall limits the time for which a receiver with the policy Block stops its port. While the port
-// is stopped, the datagrams of all its streams wait until the receiver has a free region.
+// stall limits the time for which a receiver with the policy Block stops its port. While a receiver
+// stops its port, the datagrams of all streams of the port wait until this receiver has a free
+// region.
 type stall struct {
 	left  time.Duration // time for which the port may be stopped, as of at
 	at    mono.Time     // begin of the stop, or end of the latest stop
 	stops bool          // the receiver stops the port
 }
 
-// may reports whether the receiver may stop the port. The method "may" is called for each datagram
-// without a free region.
+// The method "may" reports whether the receiver is allowed to stop the port. The caller calls "may"
+// for each datagram for which no region is free.
 func (s *stall) may(now mono.Time) bool {
 	since := now.Sub(s.at)
 	if s.stops {

@@ -1,6 +1,6 @@
 package stream
 
-// Stats are the counters of one side of a stream. For a receiver, the following equation holds.
+// Stats are the counters of one side of a stream. For a receiver, the following equation holds:
 //
 //	Sent = Received + Late + Overrun + Missing
 type Stats struct {
@@ -26,9 +26,9 @@ type Stats struct {
 	// Datagrams is the number of datagrams sent or received in the unreliable mode, or the number
 	// of puts in the reliable mode.
 	Datagrams uint64 `json:"datagrams"`
-	// Duplicates is the number of repeated datagrams. Stale is the number of datagrams that are too
-	// old to be recognised as repeated. Foreign is the number of damaged datagrams, and of
-	// datagrams that belong to no stream of this port.
+	// Duplicates is the number of repeated datagrams. Stale is the number of old datagrams for which
+	// it is no longer known whether they are repeated. Foreign is the number of damaged datagrams plus
+	// the number of datagrams that belong to no stream of this port.
 	Duplicates uint64 `json:"duplicates"`
 	Stale      uint64 `json:"stale"`
 	Foreign    uint64 `json:"foreign"`
@@ -38,13 +38,13 @@ type Stats struct {
 	SocketDrops uint64 `json:"socket_drops"`
 	// SendErrors is the number of datagrams that the fabric has refused to send.
 	SendErrors uint64 `json:"send_errors"`
-	// FullDrops is the number of datagrams that a sender of the unreliable mode has dropped, because
-	// the queue of their receiver was full and another receiver took all datagrams. A network without
-	// a flow control for each receiver, such as UDP, has no FullDrops.
+	// FullDrops is the number of datagrams that a sender of the unreliable mode has dropped because
+	// the queue of their receiver was full, while another receiver accepted all datagrams. On a
+	// network without a flow control for each receiver, such as UDP, FullDrops is always 0.
 	FullDrops uint64 `json:"full_drops"`
 
 	// Regions is the number of regions passed to the reader, or sent. Populated is the number of
-	// regions that the reader, or the sender, has not released.
+	// regions that the receiver's reader has not released, or that the sender has not sent completely.
 	Regions   uint64 `json:"regions"`
 	Populated uint64 `json:"populated"`
 	Capacity  uint64 `json:"capacity"` // number of regions in the ring
@@ -59,15 +59,15 @@ type Stats struct {
 	// BurstBytes is the largest number of bytes sent without a pause, if the sender has a rate
 	// limit.
 	BurstBytes uint64 `json:"burst_bytes"`
-	// ForfeitedNs is the time, in nanoseconds, by which the sender fell behind its rate without
-	// catching up.
+	// ForfeitedNs is the total time, in nanoseconds, by which the sender fell behind its rate and for
+	// which it did not catch up later.
 	ForfeitedNs int64 `json:"forfeited_ns"`
-	// Peers is the number of receivers that receive the stream at present.
+	// Peers is the number of receivers that take part in the stream at present.
 	Peers uint64 `json:"peers"`
 	// Refused counts the refused peers by reason.
 	Refused Refusals `json:"refused"`
-	// PeersLost is the number of receivers that were lost before the end. If the stream waited for
-	// a receiver at the start, the loss of that receiver makes the stream fail.
+	// PeersLost is the number of receivers that were lost before the end of the stream. The loss of a
+	// receiver for which the stream waited at the start makes the stream fail.
 	PeersLost uint64 `json:"peers_lost"`
 }
 

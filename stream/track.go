@@ -35,8 +35,8 @@ type tracker struct {
 }
 
 // messageState is the history entry of a message. The field "mark" identifies the message to which
-// the history entry belongs. A history entry is initialized when a datagram of its message arrives.
-// The time to process a datagram therefore does not grow with the number of skipped messages.
+// the history entry belongs. A history entry is initialized when the first datagram of its message
+// arrives. Messages of which no datagram arrives therefore cost no time.
 type messageState struct {
 	mark   uint64 // ordinal + 1 of the message; 0: unused
 	left   uint32 // datagrams that have not arrived yet
@@ -76,8 +76,8 @@ func newCounter(first uint64) tracker {
 	return tracker{first: first, edge: first, total: unknownTotal, datagrams: 1}
 }
 
-// newTracker returns a tracker for messages of the given number of datagrams. The history has at
-// least 2*window messages.
+// newTracker returns a tracker for messages that consist of the given number of datagrams. The
+// tracker's history has at least 2*window messages.
 func newTracker(first uint64, datagrams uint32, window int) tracker {
 	n := max(2*window, min(historyMessages, historyDatagrams/int(datagrams)))
 	n = 1 << bits.Len(uint(n-1))
@@ -112,8 +112,8 @@ func (t *tracker) of(ordinal uint64) *messageState {
 }
 
 // end records the end of the stream. The argument "total" of the method "end" is the first ordinal
-// that is never sent. If messages with the ordinal "total" or higher are known to have been sent,
-// "end" uses the field "edge" instead of the argument.
+// that is never sent. If the sender is known to have sent later messages, the method "end" uses the
+// field "edge" instead of the argument "total".
 func (t *tracker) end(total uint64) {
 	t.total = max(total, t.edge)
 	t.extend(t.total)
@@ -159,7 +159,8 @@ func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 
 // settle records whether the payload of a new datagram was stored. If the payload was stored, the
 // argument "why" is spoiltNot. If the datagram completes its message, the method "settle" counts
-// the message. settle returns true if the message is complete and in the ring.
+// the message. settle returns true if the datagram has completed its message and the whole message
+// is in the ring.
 func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
 	s := t.of(ordinal)
 	s.spoilt = max(s.spoilt, why)

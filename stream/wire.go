@@ -14,12 +14,12 @@ import (
 //	16  ordinal    8  ordinal of the message
 //	24  payload       part of the message
 //
-// The data key shows a receiver that a datagram comes from the sender that the receiver has
-// accepted. A receiver chooses a random data key for each sender, and tells the key only to this
-// sender, in the message with which it accepts the sender. All receivers of a multicast group know
-// the data key of the group, which the sender chooses and sends in its start message. A receiver of
-// a group also checks from which endpoint a datagram comes, because other receivers know the data
-// key, too.
+// By the data key, a receiver recognises the datagrams of the sender that it has accepted. A
+// receiver chooses a random data key for each sender, and tells the key only to this sender, in the
+// message with which it accepts the sender. All receivers of a multicast group know the data key of
+// the group, which the sender chooses and sends in its start message. A receiver of a multicast
+// group also checks from which endpoint a datagram comes, because the other receivers of the group
+// also know the data key.
 const headerBytes = 24
 
 type header struct {
@@ -46,8 +46,8 @@ func setKey(b []byte, key uint64) {
 	h.put(b)
 }
 
-// parseHeader decodes the header of a datagram. If the header of a datagram is too short or has a
-// wrong check field, the result "ok" is false.
+// parseHeader decodes the header of a datagram. The result "ok" of parseHeader is false if the
+// datagram is too short for a header or if the check field is wrong.
 func parseHeader(b []byte) (h header, ok bool) {
 	if len(b) < headerBytes {
 		return h, false
@@ -99,8 +99,8 @@ const (
 	letterAbort   = "abort"   // both directions: error or refusal
 )
 
-// codeTaken in an abort message means that another peer is using the receiver or the sender at
-// present.
+// codeTaken is the code of an abort message which says that another peer is using the receiver or
+// the sender at present.
 const codeTaken = "taken"
 
 // letter is a control message in JSON. Key is the sender's key, which identifies the stream.
@@ -139,8 +139,8 @@ type welcome struct {
 	Data          []byte `json:"data,omitempty"`
 	DataKey       uint64 `json:"data_key,string,omitempty"`
 	DatagramBytes int    `json:"datagram_bytes,omitempty"`
-	// RingMessages is set only in the reliable mode, and is the number of messages in the receiver's
-	// ring.
+	// RingMessages is the number of messages that the receiver's ring can hold. RingMessages is set
+	// only in the reliable mode.
 	RingMessages uint64 `json:"ring_messages,string,omitempty"`
 }
 
@@ -171,8 +171,8 @@ type ending struct {
 
 func (l *letter) encode() ([]byte, error) { return json.Marshal(l) }
 
-// parseLetter decodes a letter. parseLetter checks only that the letter contains the struct for its
-// kind.
+// parseLetter decodes a letter (control message in JSON). parseLetter checks only that the letter
+// contains the struct for its kind, not the values.
 func parseLetter(b []byte) (*letter, error) {
 	if len(b) > letterBytesMax {
 		return nil, fmt.Errorf("letter of %d bytes", len(b))

@@ -7,7 +7,7 @@ var overrunWords = [...]string{
 	Drop:  "drop",
 }
 
-// String returns the name of the policy.
+// String returns the name of the overrun policy.
 func (o Overrun) String() string {
 	if int(o) < len(overrunWords) {
 		return overrunWords[o]
@@ -25,7 +25,8 @@ var reasonWords = [...]string{
 	RefusedThere:       "there",
 }
 
-// String returns the name of the reason, which is also its JSON name in Refusals.
+// String returns the name of the reason, which is also the JSON name of the reason's counter in
+// Refusals.
 func (r Reason) String() string {
 	if int(r) < len(reasonWords) {
 		return reasonWords[r]

@@ -5,8 +5,8 @@
 //	arrived   Succeeded, so that the next pause is short again
 //
 // Each pause of an endpoint is twice as long as the previous pause, from Least to Most. Pauses
-// holds the endpoints that pause, and the time at which the first pause ends. All types of this
-// package belong to one goroutine.
+// holds the endpoints that pause, and the time at which the first pause ends. Only one goroutine
+// may use the types of package backoff.
 package backoff
 
 import (
@@ -22,19 +22,19 @@ const (
 	Most  = 100 * time.Millisecond
 )
 
-// Pause is the part of an endpoint that pauses. The zero Pause does not wait.
+// Pause is the state of one endpoint's pauses. An endpoint with a zero Pause does not pause.
 type Pause struct {
 	length time.Duration // of the latest pause, or 0 after a success
 	until  mono.Time     // end of the present pause, or 0
 }
 
-// Waits reports whether the endpoint pauses now.
+// Waits reports whether the endpoint pauses at present.
 func (p *Pause) Waits() bool { return p.until != 0 }
 
 // Succeeded makes the next pause as short as the first one (Least).
 func (p *Pause) Succeeded() { p.length = 0 }
 
-// Pauses holds the endpoints of a module that pause. E is the type of an endpoint. In the zero
+// Pauses holds the endpoints of a module that pause, where E is the type of an endpoint. In a zero
 // Pauses, no endpoint pauses.
 type Pauses[E any] struct {
 	waiting []waiting[E]
@@ -65,7 +65,7 @@ func (s *Pauses[E]) end(p *Pause) {
 	}
 }
 
-// Deadline is the time at which the first pause ends, or Never if no endpoint pauses.
+// Deadline returns the time at which the first pause ends, or Never if no endpoint pauses.
 func (s *Pauses[E]) Deadline() mono.Time {
 	if s.first == 0 {
 		return mono.Never
@@ -73,11 +73,11 @@ func (s *Pauses[E]) Deadline() mono.Time {
 	return s.first
 }
 
-// Due reports whether a pause is over.
+// Due reports whether the time of at least one pause is over, so that End must be called.
 func (s *Pauses[E]) Due(now mono.Time) bool { return s.first != 0 && now >= s.first }
 
-// End removes each pause whose time is over, and calls resume with the endpoint that paused. The
-// function "resume" must not call methods of s.
+// End removes each pause whose time is over, and calls the function "resume" with the endpoint that
+// has paused. The function "resume" must not call methods of s.
 func (s *Pauses[E]) End(now mono.Time, resume func(E)) {
 	s.first = 0
 	n := 0

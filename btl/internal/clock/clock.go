@@ -1,12 +1,12 @@
-// Package clock holds the time of a module, on two axes. The first time axis is the time that the
-// application passes to the module. The second time axis does not advance while the process is
+// Package clock keeps two times of a module. The first time of a module is the one that the
+// application passes to it. The second time of a module does not advance while the process is
 // suspended, and is for peer time-outs.
 //
 //	given:      ---+--------------+---------------------+--->
 //	            pass       Deadline      (stopped)    pass
 //	unpaused:   ---+--------------+                     +--->
 //
-// A Clock reads no clock of the system, and belongs to one goroutine.
+// A Clock does not read the system's clock. Only one goroutine may use a Clock.
 package clock
 
 import (
@@ -16,7 +16,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Time is an instant on one of the two axes.
+// Time is a value of one of the two times of a Clock.
 type Time = mono.Time
 
 // Clock is the time of a module. Only this package changes a Clock.
@@ -27,7 +27,8 @@ type Clock struct {
 	Gap      time.Duration // time between the last two calls of Progress
 	Epoch    uint64        // counts the calls of Progress, and the times between them
 	Pass     uint64        // counts the calls of Progress
-	// PauseMin is the smallest time since PassAt after which the process may have been suspended.
+	// PauseMin is the smallest time between two calls of Progress that counts as a possible suspension
+	// of the process.
 	PauseMin time.Duration
 }
 
@@ -35,12 +36,13 @@ type Clock struct {
 // the process.
 func (c *Clock) Init(pauseMin time.Duration) { c.PauseMin = pauseMin }
 
-// Times returns the addresses of the two times, for packages that read the times later.
+// Times returns the addresses of the two times of the Clock, for packages that read these times
+// later.
 func (c *Clock) Times() (unpaused, now *Time) { return &c.Unpaused, &c.Now }
 
-// SetNow sets the time to "now". The argument "asked" is the time at which the module had asked for
-// its next call of Progress (Module.Deadline). Time after the Deadline does not count for peer
-// time-outs, because a process that missed its Deadline was suspended.
+// SetNow sets the time to "now". The argument "asked" is the time for which the module had
+// requested its next call of Progress (Module.Deadline). The time after this deadline does not
+// count towards peer time-outs, because a process that has missed its deadline was suspended.
 func (c *Clock) SetNow(now, asked Time) {
 	pause := max(0, now.Sub(max(c.Now, asked)))
 	c.Unpaused = c.Unpaused.Add(now.Sub(c.Now) - pause)

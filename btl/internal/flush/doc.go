@@ -8,10 +8,10 @@
 // Three things to know:
 //   - A flush is complete when all fragments queued before the flush have been sent, and the peer
 //     has acknowledged all their packets.
-//   - A fence is a flush without a callback, and fragments queued after a fence are sent only when
-//     the fence is complete.
-//   - If the peer refuses a message after Send has reported the message as done, the next flush
-//     returns the error of the message.
+//   - A fence is a flush without a callback. Fragments that are queued after a fence are sent only
+//     when the fence is complete.
+//   - If the peer refuses a message whose send was already reported as done, the next flush returns
+//     the error of the message.
 //
-// A Queue handles no packets, and belongs to one goroutine.
+// A Queue does not process packets. Only one goroutine may use a Queue.
 package flush

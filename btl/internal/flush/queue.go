@@ -32,9 +32,9 @@ func (e *entry[F]) waits() bool {
 	return e.after[0] != none || e.after[1] != none
 }
 
-// Queue holds the pending calls of an endpoint, whose fragments have the type F. The calls
-// of Flush and Fence complete in the order in which they were made. A nil Queue is empty,
-// and only methods that change nothing may be called on a nil Queue.
+// Queue holds the pending calls of an endpoint, whose fragments have the type F. The calls of Flush
+// and Fence complete in the order in which they were made. A nil Queue is empty, and allows calls
+// of the methods that change nothing.
 type Queue[F comparable] struct {
 	entries  []entry[F]
 	head     int    // entries below this index are complete
@@ -44,7 +44,7 @@ type Queue[F comparable] struct {
 	untold   error  // the error that the next flush reports
 }
 
-// Len is the number of pending calls.
+// Len returns the number of pending calls of Flush and Fence.
 func (q *Queue[F]) Len() int {
 	if q == nil {
 		return 0
@@ -55,8 +55,8 @@ func (q *Queue[F]) Len() int {
 // The method "all" returns the pending calls, oldest first.
 func (q *Queue[F]) all() []entry[F] { return q.entries[q.head:] }
 
-// Set is the number of calls of Fence so far. A fragment that is queued now waits until all pending
-// fences are complete.
+// Set returns the number of calls of Fence so far. A fragment that is queued after these calls
+// waits until all pending fences are complete.
 func (q *Queue[F]) Set() uint32 {
 	if q == nil {
 		return 0
@@ -64,7 +64,7 @@ func (q *Queue[F]) Set() uint32 {
 	return q.set
 }
 
-// Met is the number of fences that are complete.
+// Met returns the number of fences that are complete.
 func (q *Queue[F]) Met() uint32 {
 	if q == nil {
 		return 0
@@ -72,17 +72,17 @@ func (q *Queue[F]) Met() uint32 {
 	return q.met
 }
 
-// Fenced reports whether the next queued fragment has to wait for a fence.
+// Fenced reports whether a fence is pending, for which the next queued fragment must wait.
 func (q *Queue[F]) Fenced() bool { return q != nil && q.met != q.set }
 
 // Behind reports whether a fragment that was queued after the given number of fences still waits
 // for one of these fences.
 func (q *Queue[F]) Behind(fences uint32) bool { return q != nil && int32(fences-q.met) > 0 }
 
-// Add adds a call of Flush that waits for the fragments in the argument "after", the last queued
-// fragment of each flow. The argument "sent" of Add is the endpoint's next unused sequence number.
-// The argument "open" of Add is true if the last sent packet is a Pack (several small messages) to
-// which messages may still be added.
+// Add adds a call of Flush. The argument "after" of Add contains the last queued fragment of each
+// flow, for which the flush waits. The argument "sent" of Add is the endpoint's next unused
+// sequence number. The argument "open" of Add is true if the last sent packet is a Pack (several
+// small messages) to which more messages can still be added.
 func (q *Queue[F]) Add(fn func(error), after Tails[F], sent seq.Num, open bool) {
 	q.entries = append(q.entries, entry[F]{
 		fn: fn, after: after, until: sent, sent: sent, open: open, fences: q.set, err: q.untold,
@@ -90,7 +90,7 @@ func (q *Queue[F]) Add(fn func(error), after Tails[F], sent seq.Num, open bool) 
 	q.untold = nil
 }
 
-// Fence adds a call of Fence. The arguments are those of Add.
+// Fence adds a call of Fence, with the same arguments as Add.
 func (q *Queue[F]) Fence(after Tails[F], sent seq.Num, open bool) {
 	q.entries = append(q.entries, entry[F]{
 		fence: true, fences: q.set, after: after, until: sent, sent: sent, open: open,
@@ -98,7 +98,7 @@ func (q *Queue[F]) Fence(after Tails[F], sent seq.Num, open bool) {
 	q.set++
 }
 
-// Last returns the sequence number before which all packets must be acknowledged to complete the
+// Last returns the sequence number below which all packets must be acknowledged to complete the
 // latest call of Flush or Fence. The result "ok" of Last is false if no call of Flush or Fence is
 // pending, or if the latest call waits until fragments are sent.
 func (q *Queue[F]) Last() (until seq.Num, ok bool) {
@@ -109,17 +109,18 @@ func (q *Queue[F]) Last() (until seq.Num, ok bool) {
 	return e.until, !e.waits()
 }
 
-// Done describes a completed call.
+// Done describes a completed call of Flush or Fence.
 type Done struct {
 	Fn    func(error)
 	Err   error
 	Fence bool
 }
 
-// Next removes and returns the oldest call of Flush or Fence, if this call is complete. A call of
-// Flush is complete when the peer has acknowledged all packets that were sent or queued before the
-// call. The argument "oldest" of Next is the first unacknowledged sequence number. A fence also
-// waits until the peer has answered all memory operations.
+// Next removes and returns the oldest call of Flush or Fence, if this call is complete. If the
+// oldest call is not complete, the result "ok" of Next is false. A call of Flush is complete when
+// the peer has acknowledged all packets that were sent or queued before the call. The argument
+// "oldest" of Next is the first unacknowledged sequence number. A fence also waits until the peer
+// has answered all memory operations.
 func (q *Queue[F]) Next(oldest seq.Num, answersAwaited bool) (d Done, ok bool) {
 	if q.Len() == 0 {
 		return d, false
@@ -142,7 +143,7 @@ func (q *Queue[F]) Fail() (d Done, ok bool) {
 	return q.pop(), true
 }
 
-// pop removes the oldest call.
+// pop removes and returns the oldest pending call of Flush or Fence.
 func (q *Queue[F]) pop() Done {
 	e := &q.entries[q.head]
 	d := Done{Fn: e.fn, Err: e.err, Fence: e.fence}
@@ -156,9 +157,9 @@ func (q *Queue[F]) pop() Done {
 }
 
 // Sent records that the last packet of fragment f was sent. The argument "until" of Sent is the
-// sequence number after the last packet of f. A call of Flush or Fence that waited for fragment f
-// now waits until all packets with sequence numbers below "until" are acknowledged. Sent returns
-// true if f was the last unsent fragment for which some call of Flush or Fence waited.
+// sequence number after the last packet of f. From then on, a call of Flush or Fence that waited
+// for fragment f waits until all packets with sequence numbers below "until" are acknowledged. Sent
+// returns true if f was the last unsent fragment for which some call of Flush or Fence waited.
 func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	if q == nil {
 		return false
@@ -177,9 +178,9 @@ func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	return asks
 }
 
-// Withdrawn records that fragment f leaves its queue without being sent. A call of Flush or Fence
-// that waited for fragment f now waits for the fragment before f in the queue, the argument
-// "before".
+// Withdrawn records that fragment f leaves its queue without being sent. From then on, a call of
+// Flush or Fence that waited for fragment f waits for the argument "before", which is the fragment
+// before f in the queue.
 func (q *Queue[F]) Withdrawn(f, before F) {
 	if q == nil {
 		return
@@ -195,8 +196,8 @@ func (q *Queue[F]) Withdrawn(f, before F) {
 }
 
 // Again records that fragment f is queued for a second time. The argument "until" of Again is the
-// sequence number of the last packet of f. The argument "behind" of Again is the fragment before f
-// in the queue, or the zero value if f is the first fragment.
+// sequence number of the last packet of fragment f. The argument "behind" of Again is the fragment
+// before f in the queue, or the zero value if f is the first fragment.
 func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 	if q == nil {
 		return
@@ -212,8 +213,8 @@ func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 }
 
 // Requeued updates the fragments for which calls of Flush and Fence wait, after some fragments have
-// moved to the other send queue. The function "last" returns, for each flow, the last queued
-// fragment before which Fence was called at most "fences" times.
+// moved from one flow to the other. For each flow, the function "last" returns the last queued
+// fragment that was queued after at most "fences" calls of Fence.
 func (q *Queue[F]) Requeued(last func(fences uint32) Tails[F]) {
 	if q == nil {
 		return
@@ -237,10 +238,10 @@ func (q *Queue[F]) Renumber(sent seq.Num) {
 }
 
 // Refused records messages of packet n that the peer has refused after their sends were reported as
-// done. The oldest pending flush that was called after packet n was sent returns the error of the
-// refused messages in packet n. If no pending flush was called after packet n was sent, the next
-// call of Flush returns the error of the refused messages. A flush that was called while packet n
-// was still open for further messages returns the error, and the next flush returns the same error.
+// done. The error of the refused messages is returned by the oldest pending flush that was called
+// after packet n was sent. If no pending flush was called after packet n was sent, the next call of
+// Flush returns the error of the refused messages. If a flush was called while more messages could
+// still be added to packet n, this flush and the next one both return the error.
 func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 	if messages <= 0 {
 		return
@@ -262,7 +263,8 @@ func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 // Lost makes the next flush report err.
 func (q *Queue[F]) Lost(err error) { q.untold = err }
 
-// Refusals returns the number of messages passed to Refused, and the error of the latest refusal.
+// Refusals returns the number of refused messages that were passed to Refused, and the error of the
+// latest refusal.
 func (q *Queue[F]) Refusals() (messages uint64, last error) {
 	if q == nil {
 		return 0, nil

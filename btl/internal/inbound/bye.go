@@ -2,9 +2,9 @@ package inbound
 
 import "gobtl/internal/seq"
 
-// Bye records the peer's Bye, the last packet of the peer, which closes the connection. No packet
-// may follow the Bye, and the connection ends when all packets up to the Bye have arrived. The zero
-// value means that no Bye has arrived.
+// Bye records the peer's Bye, which is the last packet of the peer and closes the connection. The
+// connection ends when all packets up to the Bye have arrived. A zero Bye means that no Bye has
+// arrived.
 type Bye struct {
 	Seen bool
 	Code uint16
@@ -14,8 +14,8 @@ type Bye struct {
 // Came records that packet n is a Bye with the given code.
 func (b *Bye) Came(n seq.Num, code uint16) { b.Seen, b.seq, b.Code = true, n, code }
 
-// Precedes reports whether sequence number n is greater than the number of the Bye, which violates
-// the protocol.
+// Precedes reports whether sequence number n is higher than that of the Bye. A packet after the Bye
+// violates the protocol.
 func (b *Bye) Precedes(n seq.Num) bool { return b.Seen && b.seq.Before(n) }
 
 // Due reports whether all packets up to the Bye have arrived. The argument "next" of Due is the

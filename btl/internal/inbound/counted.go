@@ -9,9 +9,9 @@ import (
 )
 
 // Counted is the receive state of a connection over a reliable and ordered fabric (counted link).
-// The chunks of one fragment arrive without chunks of other fragments between them. The peer gets
-// the Nack for a refused packet before the Ack that covers the packet. The zero value is the state
-// of a new connection.
+// On a counted link, the chunks of one fragment arrive without chunks of other fragments between
+// them. The Nack for a refused packet is sent before the Ack that covers the packet. A zero Counted
+// is the state of a new connection.
 type Counted struct {
 	refusals []refused
 	told     int    // number of the first elements of refusals that are told already
@@ -21,22 +21,22 @@ type Counted struct {
 	arrived  uint32 // offset, in bytes, of its next chunk
 }
 
-// Refusal is a Nack to be sent to the peer, over a reliable fabric.
+// Refusal describes a Nack that must be sent to the peer, over a reliable fabric.
 type Refusal struct {
 	Seq         seq.Num
 	Reason, Tag uint8
 }
 
-// The type "refused" describes a refused packet, or a packet with refused records. The peer's
-// credits limit the number of such packets whose Nacks are pending, because credits are renewed
-// only after the Nacks are sent.
+// The type "refused" describes a refused packet, or a packet with refused records. The number of
+// packets with pending Nacks is limited by the peer's credits, because credits are renewed only
+// after the Nacks are sent.
 type refused struct {
 	seq    seq.Num
 	reason uint8
 	tags   Tags // of the records whose refusal is not told yet; empty if the whole packet is refused
 }
 
-// WhyLost returns an error if a packet's header shows that the fabric has lost, repeated or
+// WhyLost returns an error if a packet's header shows that the fabric has lost, duplicated or
 // reordered packets, and otherwise nil. WhyLost is only for connections over a reliable fabric.
 func WhyLost(h *frag.Header, rcv *reliability.Receiver, snd *reliability.Sender) error {
 	data := h.Kind.HasSeq()
@@ -67,7 +67,7 @@ func (c *Counted) Came(h *frag.Header) {
 	c.arriving, c.arrived = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
 }
 
-// Refuses reports whether further chunks of a refused fragment may still arrive.
+// Refuses reports whether more chunks of a refused fragment are still expected.
 func (c *Counted) Refuses() bool { return c.reason != 0 }
 
 // WhyRefused returns the reason why the chunks of the fragment fragID are refused, or 0 if they are
@@ -80,8 +80,8 @@ func (c *Counted) WhyRefused(fragID uint32) (reason uint8) {
 }
 
 // Refuse records that packet n, with the header h, is refused. After a refused chunk, all later
-// chunks of its fragment are refused, too. Only the last chunk of a refused fragment, which
-// requests an ACK, gets a Nack.
+// chunks of its fragment are also refused. Of the chunks of a refused fragment, only the last one,
+// which requests an ACK, is answered with a Nack.
 func (c *Counted) Refuse(n seq.Num, h *frag.Header, reason uint8) {
 	if h.Kind == frag.KindChunk {
 		c.reason, c.refused = reason, h.FragID
@@ -101,8 +101,8 @@ func (c *Counted) RefuseRecords(n seq.Num, tags *Tags) {
 	}
 }
 
-// Tell calls send for each pending refusal, the oldest first, until a call of send returns false.
-// Tell returns true if all pending refusals were sent.
+// Tell calls the function "send" for each pending refusal, the oldest first, until a call returns
+// false. Tell returns true if all pending refusals were sent, and false otherwise.
 func (c *Counted) Tell(send func(Refusal) bool) bool {
 	for c.told < len(c.refusals) {
 		r := &c.refusals[c.told]

@@ -1,11 +1,11 @@
-// Package inbound holds the receive state of a connection, except for the receive window. The
-// receive state in package inbound consists of the refused fragments and the order in which chunks
-// have to arrive.
+// Package inbound keeps the receive state of a connection, except for the receive window. The
+// receive state of a connection consists of the refused fragments and the order in which chunks
+// must arrive.
 //
 //	link       refusals                                 order
 //	sequenced  Refusals, told by a Nack for each        any, Pieces of a Pack together
 //	counted    Counted, told before the next Ack        Counted.Next, and WhyLost
 //
-// The package decides and keeps no packet. The caller drops, acknowledges and delivers. All types
-// of this package belong to one goroutine.
+// Package inbound makes decisions and stores no packets. The caller of package inbound drops,
+// acknowledges and delivers packets. Only one goroutine may use the types of package inbound.
 package inbound

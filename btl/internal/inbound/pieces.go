@@ -6,15 +6,16 @@ import (
 	"gobtl/frag"
 )
 
-// A packet that several fragments share may begin with the end of one large fragment, and end with
+// A packet that several fragments share can begin with the end of one large fragment, and end with
 // the beginning of the next large fragment. A part of a large fragment in a shared packet is called
-// a piece. The receiver accepts a shared packet completely or not at all, so it reserves the memory
-// for all parts of large fragments before the delivery. If the receiver has no memory for a part of
-// a shared packet, it drops the packet, and the sender retransmits the packet. If a tag has no
-// handler at the receiver, the sender retransmits the shared packet without the fragments of that
-// tag.
+// a piece. The receiver accepts a shared packet completely or not at all. Before the receiver
+// delivers any fragment of a shared packet, it therefore reserves the memory for all parts of large
+// fragments in the packet. If the receiver has no memory for a part of a shared packet, it drops
+// the packet, and the sender retransmits the packet. If a tag has no handler at the receiver, the
+// sender retransmits the shared packet without the fragments of that tag.
 
-// Pieces holds the pieces (parts of large fragments) in the shared packet that is being received.
+// Pieces contains the pieces (parts of large fragments) of the shared packet that is being
+// received.
 type Pieces struct {
 	list  [2]piece
 	count int
@@ -29,7 +30,7 @@ type piece struct {
 	ignored bool
 }
 
-// Clear removes the pieces of the previous packet.
+// Clear removes the pieces of the previous shared packet.
 func (p *Pieces) Clear() { p.count = 0 }
 
 // Any reports whether the shared packet has pieces.
@@ -61,8 +62,8 @@ func (p *Pieces) has(fragID uint32) bool {
 
 // Reserve reserves memory for all pieces of the packet, except for a piece whose header makes the
 // function "ignores" return true. The argument inOrder of Reserve is true if all earlier packets
-// have arrived. If Reserve returns an error, no memory is reserved and the packet must not be
-// accepted.
+// have arrived. If Reserve returns an error, no memory is reserved, and the caller must not accept
+// the packet.
 func (p *Pieces) Reserve(asm *frag.Assembler, inOrder bool, ignores func(*frag.Header) bool) error {
 	var first *frag.Reservation
 	for i := range p.list[:p.count] {

@@ -7,8 +7,8 @@ import (
 )
 
 // Refusals records the packets of a peer that were permanently refused because of one of their
-// fragments. The sender ends a refused fragment with an error, and sends its packet again as a Void
-// (empty packet) or without the refused part. The zero value has no refusals.
+// fragments. The sender ends a refused fragment with an error, and resends its packet as a Void
+// (empty packet) or without the refused part. A zero Refusals contains no refusals.
 type Refusals struct {
 	list *[]refusal // nil before the first refusal, as with most peers
 }
@@ -29,11 +29,11 @@ type refusal struct {
 	ended  bool // the resent packet has arrived
 }
 
-// refusalsMax is the maximum number of refusals that are stored for a connection. Beyond
-// refusalsMax, the oldest refusals are removed.
+// refusalsMax is the maximum number of refusals that are stored for a connection. When a connection
+// has more than refusalsMax refusals, the oldest of them are removed.
 const refusalsMax = 1024
 
-// Any reports whether refusals of the peer's fragments are recorded.
+// Any reports whether any refusal of a fragment of the peer is recorded.
 func (r *Refusals) Any() bool { return r.list != nil && len(*r.list) > 0 }
 
 // Add records that packet n contained a refused chunk of the fragment fragID. Add does nothing if
@@ -56,8 +56,7 @@ func (r *Refusals) add(rcv *reliability.Receiver, n seq.Num, fragID uint32) {
 	*r.list = append(list, refusal{seq: n, fragID: fragID})
 }
 
-// AddPieces records the fragments whose pieces in a refused shared packet have the given tag. The
-// argument n is the number of the packet.
+// AddPieces records the fragments whose pieces in the refused shared packet n have the given tag.
 func (r *Refusals) AddPieces(rcv *reliability.Receiver, n seq.Num, payload []byte, tag uint8) {
 	for rest := payload; len(rest) > 0; {
 		isPiece := frag.IsPiece(rest)
@@ -73,8 +72,8 @@ func (r *Refusals) AddPieces(rcv *reliability.Receiver, n seq.Num, payload []byt
 	}
 }
 
-// HasFragment reports whether a chunk or a part of the fragment fragID was refused. Its sender ends
-// the fragment, so all other chunks of the fragment can be refused, too.
+// HasFragment reports whether a chunk or a part of the fragment fragID was refused. Because the
+// sender ends a refused fragment, all other chunks of the fragment can also be refused.
 func (r *Refusals) HasFragment(fragID uint32) bool {
 	for _, f := range r.all() {
 		if f.fragID == fragID {
@@ -85,7 +84,7 @@ func (r *Refusals) HasFragment(fragID uint32) bool {
 }
 
 // Has reports whether the shared packet n was refused because of the fragment fragID. Copies of a
-// refused packet are also refused, even if the application has added the missing handler.
+// refused packet are also refused, even if the application has meanwhile added the missing handler.
 func (r *Refusals) Has(n seq.Num, fragID uint32) bool {
 	for _, f := range r.all() {
 		if f.seq == n && f.fragID == fragID {
@@ -95,9 +94,10 @@ func (r *Refusals) Has(n seq.Num, fragID uint32) bool {
 	return false
 }
 
-// CameWithout is called when packet n has arrived again, as a Void (empty packet) or as a Pack
-// (shared packet). CameWithout drops the data of each fragment that was refused in packet n, unless
-// the resent packet contains a piece of the fragment. The argument "pieces" is nil for a Void.
+// CameWithout must be called when the refused packet n has arrived again, as a Void (empty packet)
+// or as a Pack (shared packet). CameWithout drops the data of each fragment that was refused in
+// packet n, unless the resent packet contains a piece of the fragment. The argument "pieces" of
+// CameWithout is nil for a Void.
 func (r *Refusals) CameWithout(n seq.Num, pieces *Pieces, asm *frag.Assembler) {
 	list := r.all()
 	for i := range list {
@@ -119,7 +119,7 @@ func (r *Refusals) Ended(rcv *reliability.Receiver, fragID uint32) bool {
 	return false
 }
 
-// prune removes the refusals of packets that are older than a whole receive window.
+// prune removes the refusals of those packets that are further back than a whole receive window.
 func (r *Refusals) prune(rcv *reliability.Receiver) {
 	list := r.all()
 	kept := list[:0]

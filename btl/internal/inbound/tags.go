@@ -2,7 +2,7 @@ package inbound
 
 import "math/bits"
 
-// Tags is a set of tags. The zero value is empty.
+// Tags is a set of message tags. A zero Tags is the empty set.
 type Tags [4]uint64
 
 // Has reports whether the tag is in the set.

@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/fifo"
 )
 
-// Queue holds the received messages that wait until the program pulls them, the oldest first. E is
-// the type of endpoints.
+// Queue contains the received messages that wait until the program pulls them, the oldest first. E
+// is the type of endpoints.
 type Queue[E any] struct {
 	store   *Store
 	waiting fifo.List[Item[E]]
@@ -15,7 +15,8 @@ type Queue[E any] struct {
 	full    bool     // the queue has reached a bound
 	own     [][]byte // memory of released copies, for reuse
 	bounds  Bounds
-	// perPacket is the largest number of messages in a packet, or 0 if no messages are queued.
+	// perPacket is the largest number of messages that one packet can contain, or 0 if no messages are
+	// queued.
 	perPacket int
 }
 
@@ -26,14 +27,14 @@ type Item[E any] struct {
 	Data
 }
 
-// Bounds holds the number of messages and the total size of copied messages at which a Queue is
-// full.
+// Bounds contains the two limits of a Queue, which are its number of messages and the total size of
+// its copied messages. A Queue is full when it has reached one of the limits.
 type Bounds struct {
 	Messages    int
 	CopiedBytes int64
 }
 
-// BoundsMax returns the bounds of every program.
+// BoundsMax returns the limits of a Queue that all programs use. Only tests use other limits.
 func BoundsMax() Bounds { return Bounds{Messages: 1 << 16, CopiedBytes: 256 << 20} }
 
 const (
@@ -43,7 +44,7 @@ const (
 	ownBytesMax = 256 << 10
 )
 
-// Init makes q an empty queue, whose messages are kept in the Store s.
+// Init makes q an empty queue with the limits b. The messages of the queue are kept in the Store s.
 func (q *Queue[E]) Init(s *Store, b Bounds) { q.store, q.bounds = s, b }
 
 // Len returns the number of messages in the queue.
@@ -52,11 +53,12 @@ func (q *Queue[E]) Len() int { return q.waiting.Len() }
 // Full reports whether the queue has reached one of its bounds.
 func (q *Queue[E]) Full() bool { return q.full }
 
-// Expect tells the queue that messages will be queued, of which one packet has at most perPacket.
+// Expect announces that messages will be queued, and that one packet contains at most perPacket
+// messages.
 func (q *Queue[E]) Expect(perPacket int) { q.perPacket = perPacket }
 
-// Packets returns how many packets may be received at a time so that the queue exceeds its bound on
-// messages by at most the messages of one packet. The result of Packets is between 1 and "limit".
+// Packets returns how many packets may be received in one poll, from 1 to the argument "limit".
+// With this number, the queue exceeds its limit on messages by at most the messages of one packet.
 func (q *Queue[E]) Packets(limit int) int {
 	if q.perPacket == 0 {
 		return limit
@@ -65,7 +67,7 @@ func (q *Queue[E]) Packets(limit int) int {
 }
 
 // Push keeps the data of a message that is being delivered, and appends the message to the queue.
-// Push returns the place of the data.
+// Push returns the kind of memory that holds the data.
 func (q *Queue[E]) Push(from E, tag uint8, data []byte) Place {
 	it := Item[E]{From: from, Tag: tag}
 	if n := len(q.own); n > 0 {
@@ -80,7 +82,8 @@ func (q *Queue[E]) Push(from E, tag uint8, data []byte) Place {
 	return place
 }
 
-// Pop removes the oldest message. The result "ok" is false if the queue is empty.
+// Pop removes and returns the oldest message. The result "ok" of Pop is false if the queue is
+// empty.
 func (q *Queue[E]) Pop() (it Item[E], ok bool) {
 	if it, ok = q.waiting.Pop(); ok && it.place == Copy {
 		q.copied -= int64(len(it.data))
@@ -89,8 +92,8 @@ func (q *Queue[E]) Pop() (it Item[E], ok bool) {
 	return it, ok
 }
 
-// Recycle releases the data of a message that Pop has returned. If the data was a copy, Recycle may
-// keep its memory for later copies.
+// Recycle releases the data of a message that Pop has returned. If the data was a copy, its memory
+// can be kept for later copies.
 func (q *Queue[E]) Recycle(d *Data) {
 	d.Release()
 	if n := cap(d.own); n > 0 && n <= ownBytesMax && len(q.own) < ownMax {
@@ -99,8 +102,8 @@ func (q *Queue[E]) Recycle(d *Data) {
 	*d = Data{}
 }
 
-// CopyOut must be called before Store.Close, and copies the messages in the queue from their
-// receive buffers to other memory.
+// CopyOut copies the messages in the queue from their receive buffers to other memory. The caller
+// must call CopyOut before Store.Close.
 func (q *Queue[E]) CopyOut() {
 	all := q.waiting.All()
 	for i := range all {

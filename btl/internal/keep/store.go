@@ -28,7 +28,7 @@ func (p Place) String() string {
 	return fmt.Sprintf("place %d", uint8(p))
 }
 
-// Store keeps received data. Kept packets are managed by the port.
+// Store keeps received data. The port manages the receive buffers of kept packets.
 type Store struct {
 	packets    *port.Keeper
 	arena      *fabric.Arena
@@ -44,14 +44,14 @@ func (s *Store) Init(p *port.Port, bytesMax int64) {
 	s.packets, s.arena, s.bytesMax = &p.Keeper, &p.Arena, bytesMax
 }
 
-// Close is called before the fabric is closed. The memory of kept packets stays mapped until the
-// program has released their Data.
+// Close must be called before the fabric is closed. After Close, the memory of kept packets stays
+// mapped until the program has released their Data.
 func (s *Store) Close() {
 	s.closed = true
 	s.packets.Outlive()
 }
 
-// Bytes is the memory of the kept large messages.
+// Bytes returns the memory, in bytes, of the kept large messages.
 func (s *Store) Bytes() int64 { return s.bytes }
 
 // Deliver records that a large message is being passed to its handler. The delivery lasts until
@@ -68,7 +68,7 @@ func (s *Store) Delivered() {
 }
 
 // Keep stores data in d, which must be empty. Keep copies the data if it cannot stay in its receive
-// buffer or reassembly memory. Keep returns the place of the data.
+// buffer or reassembly memory. Keep returns the kind of memory that holds the data.
 func (s *Store) Keep(d *Data, data []byte) Place {
 	d.store = s
 	if d.buf, d.place = s.keepPacket(data); d.place == Nowhere && s.keepMessage(d, data) {
@@ -82,8 +82,8 @@ func (s *Store) Keep(d *Data, data []byte) Place {
 	return d.place
 }
 
-// keepPacket keeps the receive buffer of the packet that is being delivered, if "data" lies in the
-// buffer and a spare buffer is left.
+// keepPacket keeps the receive buffer of the packet that is being delivered. If "data" is not in
+// the receive buffer, or if no spare buffer is left, keepPacket returns Nowhere.
 func (s *Store) keepPacket(data []byte) (fabric.Buf, Place) {
 	if b, ok := s.packets.Keep(data); ok {
 		return b, Packet
@@ -91,8 +91,9 @@ func (s *Store) keepPacket(data []byte) (fabric.Buf, Place) {
 	return 0, Nowhere
 }
 
-// keepMessage keeps the memory of the large message that is being delivered, if "data" lies in this
-// memory and the limit for kept memory is not exceeded.
+// keepMessage keeps the memory of the large message that is being delivered, and returns true. If
+// "data" is not in this memory, or if the limit on kept memory would be exceeded, keepMessage
+// returns false.
 func (s *Store) keepMessage(d *Data, data []byte) bool {
 	msg := s.delivering
 	if msg == nil || s.bytes+msg.CapBytes() > s.bytesMax || !port.Within(data, msg.Bytes) {
@@ -112,7 +113,7 @@ func (s *Store) Check() error {
 	return nil
 }
 
-// Data is one kept message or a part of it. The zero value is empty.
+// Data is one kept message, or a part of one. A zero Data is empty.
 type Data struct {
 	store *Store
 	data  []byte
@@ -122,14 +123,14 @@ type Data struct {
 	place Place
 }
 
-// Bytes is the kept data.
+// Bytes returns the kept data.
 func (d *Data) Bytes() []byte { return d.data }
 
 // Place returns the kind of memory that holds the data.
 func (d *Data) Place() Place { return d.place }
 
-// Release returns the kept memory. Further calls do nothing. After Release, the Data can hold other
-// data, and reuses the memory of its last copy.
+// Release returns the kept memory to its owner. A second call of Release does nothing. After
+// Release, the Data can hold other data, and reuses the memory of its last copy.
 func (d *Data) Release() {
 	switch s := d.store; {
 	case d.place == Packet && s.closed:
@@ -143,8 +144,7 @@ func (d *Data) Release() {
 	*d = Data{own: d.own}
 }
 
-// copyOut copies the data from its receive buffer to other memory, because the fabric will be
-// closed.
+// copyOut copies the data from its receive buffer to other memory, before the fabric is closed.
 func (d *Data) copyOut() {
 	if d.place == Packet {
 		d.store.packets.LetGo(d.buf)

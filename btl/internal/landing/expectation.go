@@ -6,7 +6,7 @@ import (
 	"gobtl/frag"
 )
 
-// Expectation describes the chunk that is expected next from one peer.
+// Expectation describes the chunk that is expected as the next one from a peer.
 type Expectation[E any] struct {
 	Of      E // the endpoint; the zero value after End
 	asm     *frag.Assembler
@@ -38,17 +38,18 @@ type Put struct {
 	op     uint32
 }
 
-// New returns the Expectation for the peer of endpoint "of". The Assembler asm of New reassembles
-// the messages of the peer. The argument "counted" of New is true if the fabric between the two
-// sides is reliable and ordered.
+// New returns the Expectation for the peer of endpoint "of". The argument asm of New is the
+// Assembler that reassembles the messages of the peer. The argument "counted" of New is true if the
+// fabric between the two sides is reliable and ordered.
 func New[E any](of E, asm *frag.Assembler, counted bool) *Expectation[E] {
 	return &Expectation[E]{Of: of, asm: asm, counted: counted}
 }
 
-// End ends the Expectation of an endpoint that ends.
+// End is called when the endpoint of the Expectation ends.
 func (x *Expectation[E]) End() { *x = Expectation[E]{ended: true} }
 
-// The method "living" returns the Expectation x, or nil if the endpoint of x has ended.
+// The method "living" returns the Expectation x if its endpoint still exists, and nil if the
+// endpoint has ended.
 func (x *Expectation[E]) living() *Expectation[E] {
 	if x == nil || x.ended {
 		return nil
@@ -60,7 +61,8 @@ func (x *Expectation[E]) living() *Expectation[E] {
 func (x *Expectation[E]) close() { x.open, x.begins = false, false }
 
 // Message returns the memory for the direct receive of the next chunks of the peer's message, or
-// nil. The memory that Message returns ends at a chunk boundary, and is valid for one poll.
+// nil if direct receive is not possible. The memory that Message returns ends at a chunk boundary,
+// and is valid for one poll.
 func (x *Expectation[E]) Message() (mem []byte) {
 	if !x.begins {
 		return x.asm.ChunkMemory(x.fragID, x.offset, bytesMax)
@@ -83,7 +85,7 @@ func (x *Expectation[E]) Put() (p Put, ok bool) {
 }
 
 // Check verifies an endpoint's Expectation between two polls. The argument "lands" of Check is true
-// if the endpoint's chunks can be received directly.
+// if direct receive is possible for the endpoint's chunks.
 func (x *Expectation[E]) Check(lands bool) error {
 	if x.ended || x.begins && !x.open || x.open && !lands || x.missed >= MissedMax && x.open {
 		return fmt.Errorf("fragment %d from offset %d on is expected: %v, its beginning: %v, "+
@@ -92,8 +94,8 @@ func (x *Expectation[E]) Check(lands bool) error {
 	return nil
 }
 
-// The type "progress" records which bytes of a peer's latest chunked put have arrived, and must not
-// be overwritten.
+// The type "progress" records which bytes of a peer's latest put in chunks have arrived. Bytes that
+// have arrived must not be overwritten.
 type progress struct {
 	fragID uint32
 	high   uint32 // no byte from this offset on has arrived

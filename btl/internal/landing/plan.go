@@ -8,7 +8,7 @@ import (
 	"gobtl/frag"
 )
 
-// Plan is the state of direct receive on one channel. The zero Plan uses no direct receive.
+// Plan is the state of direct receive on one channel. A zero Plan uses no direct receive.
 type Plan[E any] struct {
 	lander    fabric.Lander // nil: the channel has no direct receive
 	Channel   *port.Channel // the channel with direct receive; nil if lander is nil
@@ -38,13 +38,13 @@ const GuessBytesMin = 32 << 10
 // bytesMax is the maximum size of the memory for direct receive, in bytes.
 const bytesMax = 1 << 20
 
-// MissedMax is the number of consecutive polls without the expected chunk after which the Plan
-// expects no chunk from the peer. The Plan expects chunks again after a chunk of the peer has
-// arrived in a receive buffer.
+// MissedMax is the number of consecutive polls without the expected chunk after which the Plan no
+// longer expects a chunk from the peer. When a chunk of the peer has arrived in a receive buffer,
+// the Plan expects chunks from this peer again.
 const MissedMax = 2
 
-// PausePolls is the number of polls without direct receive after unexpected packets, such as
-// packets of two peers that send large fragments at the same time.
+// PausePolls is the number of polls that use no direct receive after unexpected packets. Packets
+// are unexpected, for example, if two peers send large fragments at the same time.
 const PausePolls = 2
 
 // AloneBytesMin is the minimum packet size, in bytes, at which a poll can be limited to one packet.
@@ -52,18 +52,17 @@ const PausePolls = 2
 // kernel coalesces small packets.
 const AloneBytesMin = 16 << 10
 
-// Init prepares a Plan for channel c, whose provider supports direct receive by the interface
-// fabric.Lander. The argument "arena" of Init holds the receive buffers of c. The first chunk of a
-// fragment is received directly only if the fragment has at least guessMin bytes (usually
-// GuessBytesMin).
+// Init prepares a Plan for channel c, whose provider supports direct receive (fabric.Lander). The
+// argument "arena" of Init contains the receive buffers of channel c. The first chunk of a fragment
+// is received directly only if the fragment has at least guessMin bytes (usually GuessBytesMin).
 func (p *Plan[E]) Init(c *port.Channel, lander fabric.Lander, arena *fabric.Arena,
 	guessMin uint32,
 ) {
 	*p = Plan[E]{Channel: c, lander: lander, arena: arena, guessMin: guessMin}
 }
 
-// Due reports whether the next poll of channel c needs memory for direct receive, or has to
-// withdraw the memory of an earlier poll.
+// Due reports whether the next poll of channel c must give memory for direct receive to the
+// provider, or must withdraw the memory of an earlier poll.
 func (p *Plan[E]) Due(c *port.Channel) bool { return p.Channel == c && (p.Armed || p.next != nil) }
 
 // OneByOne reports whether the next poll should ask for a single packet. OneByOne returns false if
@@ -78,13 +77,13 @@ func (p *Plan[E]) OneByOne(idle bool) bool {
 	return one
 }
 
-// Worth reports whether a fragment of sizeBytes is large enough for direct receive.
+// Worth reports whether a fragment of sizeBytes is large enough for direct receive to be useful.
 func (p *Plan[E]) Worth(sizeBytes uint32) bool { return sizeBytes >= p.guessMin }
 
-// ChunkCame updates the Expectation of a peer after a message chunk, whose header is h, has
+// ChunkCame updates the Expectation of a peer when a chunk of a message, with the header h, has
 // arrived. The argument "whole" of ChunkCame is true if the fragment is complete. After two
-// fragments of equal size from a peer, a third fragment of this size is expected. The chunks of an
-// expected fragment are received directly into the buffer that the fragment will get.
+// fragments of equal size from a peer, a third fragment of this size is expected. The provider
+// writes the chunks of an expected fragment directly to the buffer that the fragment will get.
 func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 	x.missed, x.put = 0, Put{}
 	if whole {
@@ -99,8 +98,8 @@ func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 	p.plan(x)
 }
 
-// PutCame updates the Expectation of a peer after a put chunk, whose header is h, was accepted. The
-// bytes behind a received chunk of a put are expected next, unless some of these bytes have already
+// PutCame updates the Expectation of a peer when a chunk of a put, with the header h, was accepted.
+// The bytes that follow the chunk in the put are expected next, unless some of them have already
 // arrived. The first chunk of a put is never received directly, because the memory of a region
 // belongs to the application.
 func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
@@ -122,8 +121,8 @@ func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
 	p.plan(x)
 }
 
-// OtherCame ends the expectation of a chunk, because an unexpected packet has arrived or because
-// the endpoint closes. The argument x of OtherCame may be nil.
+// OtherCame ends the expectation of a chunk. The caller calls OtherCame when an unexpected packet
+// has arrived, or when the endpoint closes. The argument x of OtherCame may be nil.
 func (p *Plan[E]) OtherCame(x *Expectation[E]) {
 	if x != nil && x.open {
 		p.expectNothing(x)
@@ -149,8 +148,8 @@ func (p *Plan[E]) plan(x *Expectation[E]) {
 	}
 }
 
-// learn records that chunks of the peer of x have followed chunks of the peer of p.before, the
-// sender of the previous chunks.
+// learn records that chunks of the peer of x have followed chunks of the peer of p.before, which
+// was the sender of the previous chunks.
 func (p *Plan[E]) learn(x *Expectation[E]) {
 	p.latest = x
 	if p.learned {
@@ -171,7 +170,8 @@ func (p *Plan[E]) learn(x *Expectation[E]) {
 	}
 }
 
-// Check returns an error if memory for direct receive is still in use after its poll.
+// Check returns an error if the memory for direct receive is still in use although its poll is
+// over.
 func (p *Plan[E]) Check() error {
 	if p.aim != nil {
 		return errors.New("a landing outlives its poll")

@@ -8,12 +8,13 @@ import (
 	"gobtl/internal/mono"
 )
 
-// ErrSurplus is the error for a provider that reports more completions than operations were posted.
+// ErrSurplus means that a provider has reported more completions than operations were posted.
 var ErrSurplus = errors.New("more completions than were posted")
 
 // Next begins a poll, and returns the Expectation whose memory should be used for direct receive in
-// the poll, or nil. The argument "bulk" of Next is false if the poll must not use direct receive.
-// After Next, the caller must call Poll with the memory of the returned Expectation, or with nil.
+// this poll. Next returns nil if the poll uses no direct receive. The argument "bulk" of Next is
+// false if the poll must not use direct receive. After Next, the caller must call Poll with the
+// memory of the returned Expectation, or with nil.
 func (p *Plan[E]) Next(bulk bool) (x *Expectation[E]) {
 	p.Memory, p.aim, p.to, p.claimed = nil, nil, Put{}, 0
 	p.before, p.learned = p.latest, false
@@ -31,9 +32,9 @@ func (p *Plan[E]) Next(bulk bool) (x *Expectation[E]) {
 }
 
 // Poll polls the channel after a call of Next. The argument "mem" of Poll is the memory for direct
-// receive, or nil. Poll may return fewer completions than "limit" allows. If the poll used direct
-// receive, the field Memory is set, and the caller must call Done after it has processed the
-// completions.
+// receive, or nil. Poll can return fewer completions than "limit" allows, even if more are
+// available. If the poll used direct receive, the field Memory is set, and the caller must call
+// Done after it has processed the completions.
 func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error) {
 	if err = p.land(mem); err != nil {
 		return 0, err
@@ -42,8 +43,8 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 		return p.Channel.Poll(now, limit)
 	}
 	if p.inOrder() {
-		// A poll with direct receive returns at most as many packets as chunks fit into the memory
-		// for direct receive.
+		// A poll with direct receive asks for at most as many packets as chunks fit in the memory for
+		// direct receive.
 		chunk := int(p.aim.chunk)
 		limit = min(limit, max(1, (len(p.Memory)+chunk-1)/chunk))
 	}
@@ -51,8 +52,9 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 		return got, err
 	}
 	p.justWhole = false
-	// The provider may also have written the payloads of packets that it has not reported yet. The
-	// loop below polls all remaining completions before the memory for direct receive is used.
+	// The provider can also have written the payloads of packets to the memory that it has not
+	// reported yet. The loop below polls all remaining completions before the module uses the memory
+	// for direct receive.
 	for n := got; n == limit; got += n {
 		if p.lander.Land(nil, 0) {
 			p.Armed = false
@@ -96,8 +98,8 @@ func (p *Plan[E]) land(mem []byte) error {
 		p.Armed = p.Memory != nil
 		return nil
 	}
-	// The provider refuses memory for direct receive while it has unreported datagrams of an
-	// earlier poll.
+	// While the provider has unreported datagrams of an earlier poll, it refuses memory for direct
+	// receive.
 	p.Memory, p.aim = nil, nil
 	if p.Armed {
 		return ErrSurplus
@@ -112,9 +114,10 @@ func (p *Plan[E]) Aim() (x *Expectation[E], put bool) { return p.aim, p.to.Flags
 // Done ends the processing of a poll with direct receive.
 func (p *Plan[E]) Done() { p.aim = nil }
 
-// Match parses the header of a packet into h, and reports whether the packet is the expected chunk
-// and its payload is in its final memory. The header h is valid only if Match returns true. The
-// caller of Match must compare h.Conn with the connection tag of the endpoint.
+// Match parses the header of a packet into h. Match reports whether the packet is the expected
+// chunk, and the provider has written its payload to the final memory. The header h is valid only
+// if Match returns true. The caller of Match must compare h.Conn with the connection tag of the
+// endpoint.
 func (p *Plan[E]) Match(comp *fabric.Completion, h *frag.Header) bool {
 	x := p.aim
 	if !x.open || x.put.Flags != p.to.Flags || !p.decode(comp, h) || h.FragID != x.fragID ||
@@ -125,10 +128,10 @@ func (p *Plan[E]) Match(comp *fabric.Completion, h *frag.Header) bool {
 		h.PutOffset == p.to.At+uint64(comp.LandedOff)
 }
 
-// decode parses the header of a chunk whose payload was received directly. The receive
-// buffer of a chunk with a directly received payload holds only the header. decode returns
-// false if the packet is not a chunk, or if its flags for puts and operations differ from
-// those of the expected chunk.
+// decode parses the header of a chunk whose payload was received directly. The receive buffer of a
+// chunk with a directly received payload contains only the header. decode returns false if the
+// packet is not a chunk, or if its flags for puts and operations differ from those of the expected
+// chunk.
 func (p *Plan[E]) decode(comp *fabric.Completion, h *frag.Header) bool {
 	headBytes := int(comp.Len - comp.Landed)
 	if comp.Landed == 0 || comp.Errno != 0 || headBytes > p.arena.Size() {
@@ -153,7 +156,8 @@ func (p *Plan[E]) Accept(h *frag.Header, inOrder bool) (*frag.Message, error) {
 }
 
 // Claim reports whether the provider has written the payload of a put's chunk to the memory
-// "target", where the payload belongs. Restore does not zero the claimed bytes.
+// "target", where the payload belongs. If Claim returns true, Restore does not zero the bytes of
+// this chunk.
 func (p *Plan[E]) Claim(comp *fabric.Completion, target []byte) bool {
 	if len(target) == 0 || &target[0] != &p.Memory[comp.LandedOff] {
 		return false
@@ -162,9 +166,9 @@ func (p *Plan[E]) Claim(comp *fabric.Completion, target []byte) bool {
 	return true
 }
 
-// Restore copies payloads from the memory for direct receive back into the receive buffers of
-// their packets, behind the headers. If the first chunk of a fragment was expected, Restore ends
-// the expectation, so that later polls return many packets.
+// Restore copies payloads from the memory for direct receive back into the receive buffers of their
+// packets, after the headers. If the first chunk of a fragment was expected, Restore ends this
+// expectation, so that the next polls can return many packets.
 func (p *Plan[E]) Restore(comps []fabric.Completion) {
 	guess := p.aim.begins
 	if guess && len(comps) > 0 {

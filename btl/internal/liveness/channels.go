@@ -7,16 +7,17 @@ import (
 
 // A firewall or a NAT between two hosts has an entry for each pair of ports, and drops an entry
 // that no packet has used for some time (30 s on Linux). Each channel has its own pair of ports,
-// and a connection may use only one channel for a long time. Each side of a connection probes the
-// peer on every channel on which it has sent nothing for the time KeepAlive. Received packets do
-// not end the silence of a channel, because some NATs renew an entry only for outgoing packets.
+// and it can happen that a connection uses only one channel for a long time. Each side of a
+// connection probes the peer on every channel on which it has sent nothing for the time KeepAlive.
+// Received packets do not end the silence of a channel, because some NATs renew an entry only for
+// outgoing packets.
 
 // Channels is the number of channels of a connection.
 const Channels = 2
 
 var channelNames = [Channels]string{"command", "data"}
 
-// Sent holds the number of the latest packet that was sent on each channel.
+// Sent contains the number of the latest packet that was sent on each channel.
 type Sent [Channels]uint32
 
 type channels struct {
@@ -44,11 +45,11 @@ func (p *Peer) AnsweredBy(channel int, now Time) {
 	p.asking[channel] = false
 }
 
-// SilentChannels finds the channels, among the first "count" ones, on which this side has sent
-// nothing for too long. The result "ask" of SilentChannels is true for each channel on which a
-// probe is due. A probe is due if nothing was sent for KeepAlive, or for a quarter of KeepAlive if
-// the previous probe was not answered. The result "next" of SilentChannels is the time until
-// SilentChannels must be called again.
+// SilentChannels finds the channels on which this side has sent nothing for too long.
+// SilentChannels examines only the first "count" channels. The result "ask" of SilentChannels is
+// true for each channel on which a probe is due. A probe is due if nothing was sent for KeepAlive,
+// or for a quarter of KeepAlive if the previous probe was not answered. The result "next" of
+// SilentChannels is the time until SilentChannels must be called again.
 func (p *Peer) SilentChannels(
 	now Time, r *Rules, sent Sent, count int,
 ) (ask [Channels]bool, next time.Duration) {

@@ -11,8 +11,8 @@ func (s *Watches[E]) Watch(ep E, d time.Duration) {
 	s.watchOf(ep).Watched = true
 }
 
-// mayAsk reports whether a peer may be asked for an acknowledgement before the endpoint's timer
-// expires.
+// mayAsk reports whether the state of an endpoint allows a request for an acknowledgement before
+// the endpoint's timer expires.
 func (w *Watch) mayAsk(v *View) bool {
 	return v.Counted && v.Connected && !v.Closing && !w.Superseded && !w.broken
 }
@@ -25,7 +25,7 @@ func (s *Watches[E]) Urge(ep E) {
 	}
 }
 
-// Takes is called when the peer has reported its side of the connection as established.
+// Takes records that the peer has reported its side of the connection as established.
 func (s *Watches[E]) Takes(ep E) {
 	if w := s.watchOf(ep); !w.takes {
 		w.takes = true
@@ -43,8 +43,8 @@ func (s *Watches[E]) AskMissed(ep E) {
 	}
 }
 
-// Break schedules the end of a connected endpoint, because the reliable fabric could not carry a
-// packet to the peer.
+// Break schedules the end of a connected endpoint. The caller calls Break when a reliable fabric
+// could not carry a packet to the peer.
 func (s *Watches[E]) Break(ep E) {
 	if w := s.watchOf(ep); !w.broken {
 		w.broken = true
@@ -72,8 +72,8 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 	s.Watch(ep, verdict.Next(every))
 }
 
-// mayAnswer reports whether the answer to the latest probe may still be in flight. mayAnswer
-// returns true if the probe is younger than PeerTimeout, is the latest packet sent, and was
+// mayAnswer reports whether the answer to the latest probe is possibly still in flight. mayAnswer
+// returns true if the probe was sent less than PeerTimeout ago, is the latest packet sent, and was
 // followed by a packet of the peer. A peer that ignores the probe is probed again after
 // PeerTimeout, even if it sends other packets.
 func (s *Watches[E]) mayAnswer(w *Watch, v *View) bool {
@@ -96,8 +96,8 @@ func (s *Watches[E]) ask(ep E, w *Watch) {
 	d.confirmNext, d.confirmAt = s.host.View(ep).Next, *s.now
 }
 
-// onUnconfirmed probes a peer until the peer has reported the connection as established. Before the
-// peer has reported the connection as established, no data may be sent to the peer.
+// onUnconfirmed probes a peer until the peer has reported the connection as established. Until the
+// peer has reported the connection as established, data must not be sent to the peer.
 func (s *Watches[E]) onUnconfirmed(ep E, w *Watch) {
 	verdict := w.Verdict(*s.now, &s.Rules, Sign, 0)
 	if !s.askAgain(ep, w, &verdict) {

@@ -6,7 +6,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// View is the state of an endpoint that Watches needs when the endpoint's timer expires or is set.
+// View contains those parts of an endpoint's state that Watches needs to set or to handle the
+// endpoint's timer.
 type View struct {
 	Accepting   bool // half open: the peer has not answered at its address yet
 	Connected   bool
@@ -22,8 +23,8 @@ type View struct {
 	Next        seq.Num
 }
 
-// Owed reports whether, over a reliable fabric, the peer still has to send an acknowledgement or
-// the first credits.
+// Owed reports whether an acknowledgement or the first credits of the peer are outstanding, over a
+// reliable fabric. On other fabrics, Owed returns false.
 func (v *View) Owed() bool { return v.Counted && (v.InFlight || !v.Open) }
 
 // Why is the reason for which Watches ends an endpoint.
@@ -60,33 +61,33 @@ func (w Why) String() string {
 
 // Host carries out the decisions of Watches. The methods of Host may call Watches.
 type Host[E any] interface {
-	// Clocks returns the addresses of two present times. The time "unpaused" is on a clock that does
-	// not advance while the process is suspended. The time "timers" is the clock of the timers.
+	// Clocks returns the addresses of two clock values. The clock "unpaused" does not advance while
+	// the process is suspended. The clock "timers" determines when timers expire.
 	Clocks() (unpaused, timers *Time)
 	View(ep E) View
 	// Sent returns the packet number of the latest packet sent to the peer on each channel.
 	Sent(ep E) Sent
-	// At returns the endpoint of a slot, and All returns the endpoints of all slots, with the
-	// zero value for free slots. Latest returns the endpoint that is registered for the address
-	// of ep's peer, or the zero value.
+	// At returns the endpoint of a slot. All returns the endpoints of all slots, with the zero value
+	// for free slots. Latest returns the endpoint that is registered for the address of ep's peer, or
+	// the zero value.
 	At(slot uint32) E
 	All() []E
 	Latest(ep E) E
-	// LeadTo registers an endpoint for its peer's address, unless an endpoint is already registered
-	// for this address.
+	// LeadTo registers an endpoint for its peer's address, unless this address already has a
+	// registered endpoint.
 	LeadTo(ep E)
 	// Handshake continues the handshake of an endpoint whose timer has expired. SendRound repeats the
-	// Hellos that have no answer. ConfirmAgain repeats the Hellos that tell the peer that both
+	// unanswered Hellos. ConfirmAgain repeats the Hellos with which this side reports that both
 	// channels work. SendRound and ConfirmAgain return the time until they must be called again.
 	Handshake(ep E)
 	SendRound(ep E) time.Duration
 	ConfirmAgain(ep E) time.Duration
 	// Ask sends the peer a probe through a channel. Question sends a numbered packet that requests an
-	// acknowledgement, and returns false if no buffer is free for it.
+	// acknowledgement. If no buffer is free for the packet, Question returns false.
 	Ask(ep E, channel int)
 	Question(ep E) bool
-	// AskLife sends the peer a packet with a nonce, which asks whether the peer has restarted. Random
-	// returns a random number.
+	// AskLife sends a packet with a nonce, with which this side asks whether the peer has restarted.
+	// Random returns a random number.
 	AskLife(ep E, nonce uint64)
 	Random() uint64
 	// End ends an endpoint with a reason.

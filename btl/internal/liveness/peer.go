@@ -18,28 +18,28 @@ const (
 	// is declared dead.
 	TriesMin = 3
 	// oldestTriesMin is the minimum number of retransmissions of the oldest packet in flight before a
-	// peer that sends other packets is declared dead. If a peer sends packets but does not
-	// acknowledge the oldest packet in flight, the path may merely lose many packets.
+	// peer that is not silent is declared dead. If a peer sends packets but does not acknowledge the
+	// oldest packet in flight, it is possible that the path merely loses many packets.
 	oldestTriesMin = 8
-	// lifeRound is how long a peer must be silent before it is asked whether it has restarted, and
-	// the minimum interval between two such questions.
+	// lifeRound is how long a peer must be silent before it is asked whether it has restarted.
+	// lifeRound is also the minimum interval between two questions whether the peer has restarted.
 	lifeRound = 40 * time.Millisecond
 )
 
 // Rules holds the parameters that decide when a peer is probed, and when a peer is dead.
 type Rules struct {
 	PeerTimeout time.Duration // longest time for which an answer of the peer may be outstanding
-	// KeepAlive is the silence after which a peer is probed, and a negative KeepAlive disables the
-	// probes.
+	// KeepAlive is the time of silence after which a peer is probed. A negative KeepAlive disables
+	// these probes.
 	KeepAlive time.Duration
 }
 
-// PressAfter is the silence after which a peer that holds a scarce resource is probed, and the
-// interval between such probes.
+// PressAfter returns the time of silence after which a peer that holds a scarce resource is probed.
+// The result of PressAfter is also the interval between the probes of this peer.
 func (r *Rules) PressAfter() time.Duration { return r.PeerTimeout / 8 }
 
-// AskEvery is the interval at which a peer is probed, over a reliable fabric, while it owes an
-// acknowledgement.
+// AskEvery returns the interval at which a peer is probed while an acknowledgement of the peer is
+// outstanding, over a reliable fabric.
 func (r *Rules) AskEvery() time.Duration {
 	d := r.PeerTimeout / 4
 	if r.KeepAlive > 0 {
@@ -48,11 +48,11 @@ func (r *Rules) AskEvery() time.Duration {
 	return d
 }
 
-// sooner returns the interval between probes of a peer whose PeerTimeout has passed before enough
-// probes were sent.
+// sooner returns the interval between the last probes of a peer, if too few probes were sent before
+// the PeerTimeout has passed.
 func (r *Rules) sooner() time.Duration { return r.PeerTimeout / 16 }
 
-// Peer records the signs of life of one peer. Begin initializes a Peer.
+// Peer records when packets and answers of one peer have arrived. Begin initializes a Peer.
 type Peer struct {
 	heardAt    Time // latest packet of the peer
 	owesAt     Time // since when something has been in flight
@@ -62,8 +62,8 @@ type Peer struct {
 	doubts     *doubts // made on first use
 	channels
 	oldest seq.Num
-	// oldestResends counts the retransmissions, after the time oldestAt, of the oldest packet in
-	// flight.
+	// oldestResends is the number of retransmissions of the oldest packet in flight since the time
+	// oldestAt.
 	oldestResends, silentResends uint32
 	questions                    uint32         // probes since heardAt
 	asking                       [Channels]bool // the latest probe of the channel has no answer
@@ -71,8 +71,8 @@ type Peer struct {
 	Pressed                      bool           // the peer is probed now, regardless of KeepAlive
 }
 
-// The type "doubts" holds what is recorded only about a peer that was silent, or that may be silent
-// for longer than others.
+// The type "doubts" contains the data that is recorded only about a peer that was silent, or that
+// is allowed to be silent for longer than others.
 type doubts struct {
 	away         time.Duration // by which it may be silent for longer
 	resentAt     Time          // when the latest of the resends was that silentResends counts
@@ -112,8 +112,8 @@ func (p *Peer) FirstInFlight(now Time) { p.owesAt, p.oldestResends = now, 0 }
 // Acked records that the peer has acknowledged a packet.
 func (p *Peer) Acked(now Time) { p.AckedAt = now }
 
-// OldestIs is called after each acknowledgement, with the number of the oldest packet still in
-// flight.
+// OldestIs records the number of the oldest packet in flight. The caller calls OldestIs after each
+// acknowledgement.
 func (p *Peer) OldestIs(now Time, oldest seq.Num) {
 	if oldest != p.oldest {
 		p.oldest = oldest
@@ -125,14 +125,15 @@ func (p *Peer) OldestIs(now Time, oldest seq.Num) {
 // reported that it has no memory for this packet.
 func (p *Peer) OldestAnswered(now Time) { p.oldestAt, p.oldestResends = now, 0 }
 
-// Resent records a retransmission. The argument "oldest" of Resent says that the packet is the
-// oldest in flight, "timedOut" that a time-out caused the retransmission, and "unread" that
-// received packets may be unread. Resent returns true if the peer should be asked whether it has
-// restarted, because several retransmissions were not answered.
+// Resent records a retransmission. The argument "oldest" of Resent is true if the packet is the
+// oldest in flight. The argument "timedOut" of Resent is true if a time-out has caused the
+// retransmission. The argument "unread" of Resent is true if received packets are possibly unread.
+// After several unanswered retransmissions, Resent returns true, and the peer should be asked
+// whether it has restarted.
 //
-// If the argument "unread" of Resent is true, Resent ignores a time-out shortly after the previous
-// one, because a process that resumes after a suspension handles expired timers before it reads
-// received packets.
+// A process that resumes after a suspension handles expired timers before it reads received
+// packets. If the argument "unread" of Resent is true, Resent therefore ignores a time-out that
+// occurs shortly after the previous one.
 func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLife bool) {
 	if oldest {
 		p.oldestResends++
@@ -156,13 +157,13 @@ func (p *Peer) Asked() (again bool) {
 	return p.questions > 1
 }
 
-// AskAnew sets the number of unanswered probes to zero.
+// AskAnew resets the number of unanswered probes to zero.
 func (p *Peer) AskAnew() { p.questions = 0 }
 
 // Answered records that the peer has answered a probe.
 func (p *Peer) Answered(now Time) { p.answeredAt = now }
 
-// AskedThere records that the peer was asked whether its endpoint still exists.
+// AskedThere records the time at which the peer was asked whether its endpoint still exists.
 func (p *Peer) AskedThere(now Time) { p.doubted().thereAskedAt = now }
 
 // ForgetThere cancels the question of AskedThere.
@@ -178,7 +179,8 @@ func (p *Peer) IsThere() bool {
 	return d != nil && d.thereAskedAt != 0 && p.answeredAt >= d.thereAskedAt
 }
 
-// MayAskLife reports whether the peer may now be asked whether it has restarted.
+// MayAskLife reports whether a question is allowed at the time "now" that asks the peer whether it
+// has restarted.
 func (p *Peer) MayAskLife(now Time) bool {
 	last := p.heardAt
 	if p.doubts != nil {
@@ -187,9 +189,9 @@ func (p *Peer) MayAskLife(now Time) bool {
 	return now.Sub(last) > lifeRound
 }
 
-// LifeNonce returns the nonce for the next question whether the peer has restarted. If the answer
-// to the previous question about a restart may still arrive, LifeNonce returns the previous nonce.
-// If LifeNonce returns 0, the caller must draw a new nonce.
+// LifeNonce returns the nonce for the next question whether the peer has restarted. While the
+// answer to the previous question can still arrive, LifeNonce returns the nonce of the previous
+// question. If LifeNonce returns 0, the caller must draw a new nonce.
 func (p *Peer) LifeNonce() uint64 {
 	if d := p.doubts; d != nil && p.heardAt < d.lifeAskedAt {
 		return d.lifeNonce
@@ -197,7 +199,8 @@ func (p *Peer) LifeNonce() uint64 {
 	return 0
 }
 
-// AskedLife records that the peer was asked, with a nonce, whether it has restarted.
+// AskedLife records that a question with the given nonce was sent, which asks whether the peer has
+// restarted.
 func (p *Peer) AskedLife(now Time, nonce uint64) {
 	d := p.doubted()
 	d.lifeAskedAt, d.lifeNonce = now, nonce
@@ -221,7 +224,8 @@ func (p *Peer) Unanswered(now Time) time.Duration {
 	return now.Sub(max(p.answeredAt, p.AckedAt))
 }
 
-// DeadAfter returns how long an answer of the peer may be outstanding before the peer is dead.
+// DeadAfter returns how long an answer of the peer can be outstanding before the peer is declared
+// dead.
 func (p *Peer) DeadAfter(r *Rules) time.Duration {
 	if d := p.doubts; d != nil {
 		return r.PeerTimeout + d.away
@@ -229,11 +233,11 @@ func (p *Peer) DeadAfter(r *Rules) time.Duration {
 	return r.PeerTimeout
 }
 
-// Press makes a probe of the peer due as soon as the peer has been silent for PressAfter, even if
-// KeepAlive has not passed.
+// Press makes the next probe of the peer due as soon as the peer has been silent for PressAfter,
+// even if KeepAlive has not passed.
 func (p *Peer) Press() { p.Pressed = true }
 
-// Debt is the kind of answer that a peer owes.
+// Debt is the kind of answer that is outstanding from a peer.
 type Debt uint8
 
 // The debts.
@@ -261,8 +265,8 @@ type Verdict struct {
 	Dead  bool
 	Owed  time.Duration // time for which the answer has been outstanding
 	Tries int           // number of unanswered attempts to get the answer
-	// Within is the time until the next probe must be sent, so that a dead peer is detected when
-	// its PeerTimeout has passed.
+	// Within is the time until the next probe must be sent. Probes at this time ensure that a dead
+	// peer is detected when its PeerTimeout has passed.
 	Within  time.Duration
 	debt    Debt
 	quiet   time.Duration // time since the latest packet of the peer
@@ -270,7 +274,7 @@ type Verdict struct {
 	heardBy uint8         // the channel of the latest packet
 }
 
-// Why returns a text with the reason for a peer's death, which names the silent channels and the
+// Why returns a text that says why a peer was declared dead, with the silent channels and the
 // number of unanswered probes.
 func (v *Verdict) Why() string {
 	owed, tries := v.Owed.Round(time.Millisecond), v.Tries
@@ -287,10 +291,11 @@ func (v *Verdict) Why() string {
 }
 
 // Verdict decides whether the peer is dead because it has not sent an expected answer. The argument
-// "grace" of Verdict extends the peer's time to answer, because received packets may be unread.
+// "grace" of Verdict extends the peer's time to answer, because received packets are possibly
+// unread.
 //
-// A peer that sends packets, but does not acknowledge the oldest packet in flight, is also declared
-// dead, because the path may carry only small packets.
+// A peer that sends packets but never acknowledges the oldest packet in flight is also declared
+// dead, because the path possibly carries only small packets.
 func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdict {
 	v := Verdict{Tries: int(p.questions), debt: debt, quiet: p.Quiet(now), heardBy: p.heardBy}
 	after, enough, again := p.DeadAfter(r), TriesMin, r.sooner()
@@ -314,9 +319,9 @@ func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdi
 	return v
 }
 
-// Next returns the time until the next probe, which is the minimum of "d" and the time that the
-// peer has left to answer. If the peer's time to answer passes before enough probes were sent, the
-// missing probes follow at short intervals.
+// Next returns the time until the next probe, which is the smaller of the argument "d" and the time
+// that the peer has left to answer. If the peer's time to answer passes before enough probes were
+// sent, the missing probes follow at short intervals.
 func (v *Verdict) Next(d time.Duration) time.Duration {
 	return max(min(d, v.Within), time.Millisecond)
 }
@@ -324,7 +329,7 @@ func (v *Verdict) Next(d time.Duration) time.Duration {
 // Forever is the result of SignDue if the peer never needs to be probed.
 const Forever = time.Duration(math.MaxInt64)
 
-// SignDue returns the time until the peer must be probed, where 0 means now.
+// SignDue returns the time until the peer must be probed, where 0 means immediately.
 func (p *Peer) SignDue(now Time, r *Rules) time.Duration {
 	quiet := p.Quiet(now)
 	p.Pressed = p.Pressed && quiet >= r.PressAfter()
@@ -337,7 +342,7 @@ func (p *Peer) SignDue(now Time, r *Rules) time.Duration {
 	return max(r.KeepAlive-quiet, 0)
 }
 
-// Check verifies that no recorded time is later than now.
+// Check returns an error if a recorded time is later than the time "now".
 func (p *Peer) Check(now Time) error {
 	resentAt := Time(0)
 	if p.doubts != nil {

@@ -2,8 +2,8 @@ package liveness
 
 import "time"
 
-// Supersede starts to probe the peer's end of an old connection, because the peer has opened a new
-// connection and has probably closed or lost the old connection.
+// Supersede is called when the peer has opened a new connection, and has probably closed or lost
+// the old one. Supersede starts to probe whether the peer's end of the old connection still exists.
 func (s *Watches[E]) Supersede(old E) {
 	w, v := s.watchOf(old), s.host.View(old)
 	w.Superseded = true
@@ -14,9 +14,9 @@ func (s *Watches[E]) Supersede(old E) {
 	s.Set(old, s.supersededTimeout(w, &v))
 }
 
-// onSuperseded probes a peer that has opened a new connection, to find out if the peer's end of
-// the old connection still exists. If the peer does not answer for PeerTimeout, the endpoint of
-// the old connection ends.
+// onSuperseded probes whether the peer's end of an old connection still exists, after the peer has
+// opened a new connection. If the peer does not answer for PeerTimeout, the endpoint of the old
+// connection ends.
 func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
 	now := *s.now
 	if w.IsThere() {
@@ -42,8 +42,8 @@ func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
 }
 
 // supersededTimeout returns the time until the first probe on a connection that the peer has
-// replaced by a new one. On a replaced connection, the first probe is sent soon if the peer owes an
-// answer, because no other timer would detect that the peer is dead.
+// replaced by a new one. If an answer of the peer is outstanding on the replaced connection, the
+// first probe is sent soon, because no other timer would detect that the peer is dead.
 func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 	if v.Counted {
 		left := w.DeadAfter(&s.Rules) - w.Quiet(*s.now)

@@ -8,19 +8,20 @@ import (
 )
 
 // An endpoint has one timer, whose meaning depends on the endpoint's state. When the timer of an
-// endpoint expires, onTimer takes the action of the first condition that is true.
+// endpoint expires, onTimer takes the action of the first condition in the list below that is true.
 //   - If a reliable fabric could not carry a packet, the endpoint ends.
 //   - If the endpoint is half open, it ends, because the peer has not answered at its address.
 //   - If the peer has closed the connection, the endpoint ends, and no longer repeats its last ACK.
 //   - If the endpoint is closing and receives no new ACK for closeTimeout, it ends.
-//   - If the endpoint's handshake is in progress, the next round of Hellos is sent, or the
-//     handshake ends.
+//   - If the endpoint's handshake is in progress, the next round of Hellos is sent. If the time
+//     limit of the handshake has passed, the handshake ends instead.
 //   - If the peer has replaced the endpoint's connection by a new one, the peer is asked whether it
 //     still has the old connection.
-//   - If the peer owes an ACK or credits over a reliable fabric, the peer is asked for them.
+//   - If an ACK or credits of the peer are outstanding over a reliable fabric, the peer is asked
+//     for them.
 //   - In any other state of the endpoint, a keep-alive probe is sent if it is due.
 
-// Watch holds an endpoint's timer, the purpose of the timer, and the arrival times of the peer's
+// Watch contains an endpoint's timer, the purpose of the timer, and the arrival times of the peer's
 // packets.
 type Watch struct {
 	Peer
@@ -36,21 +37,21 @@ type Watch struct {
 // Runs reports whether the timer runs.
 func (w *Watch) Runs() bool { return w.room != 0 }
 
-// MayWatch reports whether Watches.Watch may set the timer when the peer begins to owe an
-// acknowledgement. MayWatch must not be called for an endpoint that is closing or has a handshake
-// in progress.
+// MayWatch reports whether Watches.Watch may set the timer when an acknowledgement of the peer
+// becomes outstanding. The caller must not call MayWatch for an endpoint that is closing or has a
+// handshake in progress.
 func (w *Watch) MayWatch() bool { return !w.Watched && !w.Superseded && !w.broken }
 
-// Early records that a packet, which may have contained credits, arrived before the connection was
-// established on this side.
+// Early records that a packet arrived before the connection was established on this side. The
+// credits that the packet possibly contained are lost.
 func (w *Watch) Early() { w.missed = true }
 
 // Confirmed records that an Ack of the peer has shown that the peer's side of the connection is
 // established.
 func (w *Watch) Confirmed() { w.takes, w.missed = true, false }
 
-// BeginAgain forgets that the peer's side was established, because the handshake begins again with
-// a different endpoint of the peer.
+// BeginAgain is called when the handshake begins again with a different endpoint of the peer.
+// BeginAgain resets the record that the peer's side of the connection is established.
 func (w *Watch) BeginAgain() { w.takes, w.missed = false, false }
 
 // Watches holds the timers of all endpoints, and probes silent peers.
@@ -66,8 +67,8 @@ type Watches[E comparable] struct {
 	silentAt     Time // time at which silent peers may be probed again because of scarce resources
 }
 
-// helloIntervalMax is the maximum interval between probes of a peer whose side of the connection is
-// perhaps not established yet.
+// helloIntervalMax is the maximum interval between probes of a peer that has not reported its side
+// of the connection as established.
 const helloIntervalMax = 500 * time.Millisecond
 
 // Init prepares Watches for at most endpointsMax endpoints. The function "of" returns an endpoint's
@@ -87,13 +88,13 @@ func (s *Watches[E]) watchOf(ep E) *Watch {
 	return w
 }
 
-// Len is the number of running timers.
+// Len returns the number of running timers.
 func (s *Watches[E]) Len() int { return s.timers.Len() }
 
 // Deadline returns the time at which the first timer expires.
 func (s *Watches[E]) Deadline() Time { return s.timers.Deadline() }
 
-// Check verifies that the running timer of an endpoint belongs to this endpoint.
+// Check returns an error if the running timer of an endpoint does not belong to this endpoint.
 func (s *Watches[E]) Check(ep E) error {
 	w, slot := s.of(ep)
 	if guest, ok := s.timers.Knock(w.room); !ok || guest != slot {
@@ -102,7 +103,7 @@ func (s *Watches[E]) Check(ep E) error {
 	return nil
 }
 
-// Set sets the endpoint's only timer to expire after d.
+// Set makes the endpoint's only timer expire after the duration d.
 func (s *Watches[E]) Set(ep E, d time.Duration) {
 	w, slot := s.of(ep)
 	s.clear(w)
@@ -131,7 +132,8 @@ func (s *Watches[E]) Take(ep, half E) {
 	h.room = 0
 }
 
-// Resume starts the timer of a connected endpoint, if the endpoint needs one.
+// Resume starts the timer of a connected endpoint, if the endpoint needs a timer in its present
+// state.
 func (s *Watches[E]) Resume(ep E) {
 	w, v := s.watchOf(ep), s.host.View(ep)
 	w.asks = false // the previous purpose of the timer is over
@@ -190,8 +192,8 @@ func (s *Watches[E]) onTimer(ep E, w *Watch) {
 }
 
 // onClose ends a closing endpoint that has received no new ACK for closeTimeout. Packets of the
-// peer without a new ACK do not extend closeTimeout. If the peer may be half open, onClose also
-// tells the peer that the connection is established.
+// peer without a new ACK do not extend closeTimeout. If the peer is possibly half open, onClose
+// also reports to the peer that the connection is established.
 func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	quiet := s.now.Sub(max(w.AckedAt, v.CloseAt))
 	if quiet >= s.closeTimeout {
@@ -205,8 +207,9 @@ func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	s.Set(ep, left)
 }
 
-// askAgain returns false if the peer is dead, and otherwise counts one more probe. If the previous
-// probe was not answered, askAgain asks whether the peer has restarted.
+// If the peer is dead, askAgain returns false. If the peer is not dead, askAgain counts one more
+// probe and returns true. If the previous probe was not answered, askAgain also asks whether the
+// peer has restarted.
 func (s *Watches[E]) askAgain(ep E, w *Watch, verdict *Verdict) bool {
 	if verdict.Dead {
 		return false
@@ -238,9 +241,9 @@ func (s *Watches[E]) askSign(ep E, w *Watch, channel int) {
 	w.AskedBy(channel, *s.now, s.host.Sent(ep)[channel])
 }
 
-// keepChannels probes the peer on each channel on which this side has sent nothing for too long,
-// and returns the time until its next call. Over a reliable fabric, which crosses no firewall,
-// keepChannels probes only one of the channels.
+// keepChannels probes the peer on each channel on which this side has sent nothing for too long.
+// keepChannels returns the time until it must be called again. Over a reliable fabric, which
+// crosses no firewall, keepChannels probes only one of the channels.
 func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	channels := Channels
 	if v.Counted {
@@ -280,8 +283,8 @@ func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 	s.Set(ep, verdict.Next(min(s.Rules.PressAfter(), s.keepChannels(ep, w, v))))
 }
 
-// pressForAnswer returns true if the peer owes an answer, but has sent a packet too recently to be
-// probed.
+// pressForAnswer returns true if an answer of the peer is outstanding, but the peer has sent a
+// packet too recently to be probed.
 func (s *Watches[E]) pressForAnswer(ep E, w *Watch, v *View, quiet time.Duration) bool {
 	if w.asks = v.Asks; !w.asks {
 		return false
@@ -312,9 +315,10 @@ func (s *Watches[E]) WatchAsks(ep E) {
 	}
 }
 
-// AskSilent probes silent peers before KeepAlive has passed, if the function "holds" returns true
-// for their endpoints. The caller of AskSilent selects endpoints that hold a scarce resource.
-// AskSilent scans all endpoints, but at most once in each interval of the length PressAfter.
+// AskSilent probes the silent peers of those endpoints for which the function "holds" returns true,
+// even if KeepAlive has not passed. With the function "holds", the caller selects endpoints that
+// hold a scarce resource. AskSilent examines all endpoints, but at most once in each interval of
+// the length PressAfter.
 func (s *Watches[E]) AskSilent(holds func(E) bool) {
 	now := *s.now
 	if now < s.silentAt {

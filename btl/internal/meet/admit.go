@@ -3,9 +3,9 @@ package meet
 import "gobtl/frag"
 
 // OnHello answers a Hello on the channel on which the Hello has arrived. The answer is a HelloAck,
-// a Retry or a Reject. An answer to an unproven address is not longer than the Hello, which has the
-// length "helloBytes". The argument "source" of OnHello is the sender's address, or empty if the
-// fabric does not report it.
+// a Retry or a Reject. An answer to an unproven address is not longer than the Hello, whose length
+// is the argument "helloBytes". The argument "source" of OnHello is the sender's address, or empty
+// if the fabric does not report this address.
 func (s *Handshakes[E]) OnHello(
 	by frag.Probe, h *frag.Header, hello *frag.Hello, helloBytes int, source []byte,
 ) bool {
@@ -56,10 +56,10 @@ func (s *Handshakes[E]) OnHello(
 // onFirstHello finds or makes the endpoint for a Hello that contains no connection tag of this
 // side, but valid cookies for both addresses of its sender. onFirstHello returns the half-open
 // endpoint of an earlier Hello, or an endpoint that is connecting to the sender (simultaneous
-// open), or a new endpoint. onFirstHello returns a connecting endpoint only if no other endpoint of
-// the peer may use the connecting endpoint's tag. If onFirstHello returns no endpoint, the caller
-// sends the result "answer" to the sender of the Hello. An answer that has no Reason and names no
-// module is not sent.
+// open), or a new endpoint. onFirstHello returns a connecting endpoint only if its tag was sent to
+// no other endpoint of the peer. If onFirstHello returns no endpoint, the caller sends the result
+// "answer" to the sender of the Hello. If the result "answer" has no Reason and names no module,
+// the caller sends no answer.
 func (s *Handshakes[E]) onFirstHello(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer Answer) {
@@ -103,7 +103,8 @@ func (s *Handshakes[E]) onFirstHello(
 }
 
 // accept makes a half-open endpoint for a Hello. If the limit on half-open endpoints is reached,
-// the host with the most half-open endpoints loses its oldest. HalfOpenFull must be false.
+// accept ends the oldest half-open endpoint of the host that has the most half-open endpoints. The
+// caller must call accept only if HalfOpenFull returns false.
 func (s *Handshakes[E]) accept(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer frag.Reject) {
@@ -129,9 +130,10 @@ func (s *Handshakes[E]) accept(
 	return ep, answer
 }
 
-// welcomeAgain asks the application again about the peer of a half-open endpoint, if a Hello gives
-// the peer another label. The result "ok" of welcomeAgain is false if the Hello must be ignored,
-// because the application refuses the peer, or has ended the endpoint or the module.
+// If a Hello contains a different label than the earlier Hello of a half-open endpoint,
+// welcomeAgain asks the application again whether to accept the peer. The result "ok" of
+// welcomeAgain is false if the application refuses the peer, or has ended the endpoint or the
+// module. If "ok" is false, the caller must ignore the Hello.
 func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer Answer, ok bool) {
 	e := s.peers.end(ep)
 	if e.Label() == string(hello.Label) {
@@ -143,10 +145,10 @@ func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer Answer, ok
 	return answer, !answer.refuses() && e.State == Accepting && !s.host.Shut()
 }
 
-// roomFor returns the reason why no further endpoint for a peer's incarnation may connect from an
-// address, or 0 if a further endpoint may connect. If the limit for the address is reached, roomFor
-// ends an endpoint that its peer has already closed. If roomFor can allow no further endpoint, it
-// probes silent peers, because endpoints of dead peers may then end.
+// roomFor returns 0 if the limits allow another endpoint for a peer's incarnation at an address,
+// and otherwise the reason of the refusal. If the limit for the address is reached, roomFor ends an
+// endpoint that its peer has already closed. If the limits do not allow another endpoint, roomFor
+// probes silent peers, so that endpoints of dead peers end.
 func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 	var none E
 	others := 0

@@ -2,8 +2,8 @@ package meet
 
 import "gobtl/frag"
 
-// Agreement is the set of protocol features that both sides have agreed on in the handshake. The
-// zero Agreement means that the two sides have no common feature.
+// Agreement is the set of protocol features that both sides have agreed on in the handshake. A zero
+// Agreement means that the two sides have no feature in common.
 type Agreement struct {
 	Counted   bool // packets are only counted, and otherwise they have sequence numbers
 	Operates  bool // operations go both ways
@@ -29,8 +29,8 @@ func (a *Agreement) Allows(flags frag.Flags) bool {
 		(flags&frag.FlagLater == 0 || a.MayWait)
 }
 
-// Stage holds the state of a connection, and the features that its two sides have agreed on. Only
-// package meet changes a Stage.
+// Stage contains the state of a connection, and the features that its two sides have agreed on.
+// Only package meet changes a Stage.
 type Stage struct {
 	Handshake *Handshake // nil once it is over
 	State     State
@@ -38,5 +38,5 @@ type Stage struct {
 	Agreement
 }
 
-// Settled reports whether this side regards the connection as established at both sides.
+// Settled reports whether this side knows that the connection is established at both sides.
 func (s *Stage) Settled() bool { return s.State == Connected && s.Handshake == nil }

@@ -9,20 +9,20 @@ import (
 // Hosts finds out which addresses belong to the same host.
 type Hosts interface {
 	// Host returns the part of an address that all endpoints of a host have in common. For IPv6, Host
-	// returns the network prefix, because a host may use all addresses of its network.
+	// returns the network prefix, because one host can use all addresses of its network.
 	Host(name []byte) []byte
 	// FormatName returns an address as text, which ends with a colon and the port.
 	FormatName(name []byte) string
 }
 
-// Limits holds the maximum numbers of endpoints that peers may open.
+// Limits contains the maximum numbers of endpoints that peers are allowed to open.
 type Limits struct {
 	PerAddress int // endpoints of an address; 0 or less: none may be opened
 	PerHost    int // endpoints of a host; 0 or less: any number
 	HalfOpen   int // half-open endpoints of all hosts together; 0 or less: none
 }
 
-// Census holds the endpoints of each address, the number of endpoints of each host, and the
+// Census records the endpoints of each address, the number of endpoints of each host, and the
 // half-open endpoints.
 type Census[E comparable] struct {
 	hosts    Hosts // nil: each address is a host of its own
@@ -41,7 +41,7 @@ func (c *Census[E]) Init(hosts Hosts, limits Limits) {
 	}
 }
 
-// Limit replaces the limits.
+// Limit replaces the limits of the Census.
 func (c *Census[E]) Limit(limits Limits) { c.limits = limits }
 
 // HostOf returns the part of an address that all endpoints of the same host have in common. If
@@ -57,24 +57,24 @@ func (c *Census[E]) HostOf(addr string) string {
 // apart, each address counts as its own host.
 func (c *Census[E]) SameHost(a, b string) bool { return c.HostOf(a) == c.HostOf(b) }
 
-// SameAddress reports whether two addresses are equal except for the port. SameAddress may be
-// called only if TellsHosts returns true.
+// SameAddress reports whether two addresses are equal except for the port. The caller must call
+// SameAddress only if TellsHosts returns true.
 func (c *Census[E]) SameAddress(a, b string) bool {
 	first, second := c.hosts.FormatName([]byte(a)), c.hosts.FormatName([]byte(b))
 	i, j := strings.LastIndexByte(first, ':'), strings.LastIndexByte(second, ':')
 	return i >= 0 && j >= 0 && first[:i] == second[:j]
 }
 
-// TellsHosts reports whether the fabric can tell which addresses belong to one host.
+// TellsHosts reports whether the fabric can determine which addresses belong to the same host.
 func (c *Census[E]) TellsHosts() bool { return c.hosts != nil }
 
-// The method "enter" adds an endpoint of an address.
+// The method "enter" adds an endpoint to the counts of its address and its host.
 func (c *Census[E]) enter(ep E, addr string) {
 	c.atAddr[addr] = append(c.atAddr[addr], ep)
 	addTo(c.atHost, c.HostOf(addr), 1)
 }
 
-// The method "leave" removes an endpoint of an address.
+// The method "leave" removes an endpoint from the counts of its address and its host.
 func (c *Census[E]) leave(ep E, addr string) {
 	here := c.atAddr[addr]
 	i := slices.Index(here, ep)
@@ -104,12 +104,13 @@ func (c *Census[E]) endHalf(ep E, addr string) {
 	c.halves.remove(c.HostOf(addr), ep)
 }
 
-// HalfOpenFull reports whether no more half-open endpoints may be made for an address. HalfOpenFull
-// returns true if the host of the address already uses its share of the limit on half-open
-// endpoints. The share of a host is a quarter of the limit on half-open endpoints, or a half if
-// hosts may open any number of endpoints. The share of a host ensures that one host cannot use up
-// all half-open endpoints. If the limit is reached, HalfOpenFull also returns true, unless another
-// host has more half-open endpoints than the host of the address, and can lose one of them.
+// HalfOpenFull reports whether the limits forbid another half-open endpoint for an address.
+// HalfOpenFull returns true if the host of the address already has its share of the limit on
+// half-open endpoints. The share of a host is a quarter of the limit on half-open endpoints, or
+// half of it if the number of endpoints per host is unlimited. Because of the shares, one host
+// cannot use up all half-open endpoints. HalfOpenFull also returns true if the limit on half-open
+// endpoints of all hosts is reached, unless another host has more of them than the host of the
+// address. If another host has more half-open endpoints, one of them can be ended to make room.
 func (c *Census[E]) HalfOpenFull(addr string) bool {
 	if c.hosts == nil {
 		return c.HalfOpenSpent()
@@ -122,11 +123,11 @@ func (c *Census[E]) HalfOpenFull(addr string) bool {
 func (c *Census[E]) HalfOpenSpent() bool { return c.HalfOpen >= c.limits.HalfOpen }
 
 // OldestHalfOpen returns the oldest half-open endpoint of the host that has the most half-open
-// endpoints. Of several such hosts, OldestHalfOpen takes the host that reached this number first. A
-// half-open endpoint must exist.
+// endpoints. If several hosts have the same number, OldestHalfOpen takes the host that reached this
+// number first. The caller must call OldestHalfOpen only if there is a half-open endpoint.
 func (c *Census[E]) OldestHalfOpen() E { return c.halves.oldest() }
 
-// shareOf returns how much of a limit on all hosts together a single host may use.
+// shareOf returns the part of a limit on all hosts together that a single host is allowed to use.
 func (c *Census[E]) shareOf(most int) int {
 	if c.limits.PerHost <= 0 {
 		return max(most/2, 1)
@@ -134,20 +135,21 @@ func (c *Census[E]) shareOf(most int) int {
 	return max(most/4, 1)
 }
 
-// AddressFull reports whether an address has reached its limit of endpoints. The argument "less" of
-// AddressFull is subtracted from the number of endpoints of the address.
+// AddressFull reports whether an address has reached its limit of endpoints. Before the comparison,
+// AddressFull subtracts the argument "less" from the number of endpoints of the address.
 func (c *Census[E]) AddressFull(addr string, less int) bool {
 	return len(c.atAddr[addr])-less >= c.limits.PerAddress
 }
 
-// HostFull reports whether the host of an address has reached its limit of endpoints. The argument
-// "less" of HostFull is subtracted from the number of endpoints of the host.
+// HostFull reports whether the host of an address has reached its limit of endpoints. Before the
+// comparison, HostFull subtracts the argument "less" from the number of endpoints of the host.
 func (c *Census[E]) HostFull(addr string, less int) bool {
 	most := c.limits.PerHost
 	return most > 0 && int(c.atHost[c.HostOf(addr)])-less >= most
 }
 
-// Check compares the counts with the actual numbers of endpoints and of half-open endpoints.
+// Check returns an error if the counts of the Census differ from the actual numbers of endpoints
+// and of half-open endpoints.
 func (c *Census[E]) Check(endpoints, half int) error {
 	halves, err := c.halves.check()
 	if err != nil {

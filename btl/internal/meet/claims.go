@@ -26,8 +26,8 @@ func word(words []string, value int) string {
 	return "unknown " + strconv.Itoa(value)
 }
 
-// Tagged describes a local endpoint that has received a Hello or HelloAck with its connection tag
-// from the expected incarnation of the peer.
+// Tagged describes a local endpoint for which a Hello or HelloAck has arrived. The handshake packet
+// contains the connection tag of the endpoint, and comes from the expected incarnation of the peer.
 type Tagged struct {
 	State   State
 	Settled bool // the handshake is over
@@ -38,8 +38,8 @@ type Tagged struct {
 	Lower   bool // this module's incarnation is not the higher one
 }
 
-// Claim is the decision whether a peer's endpoint that knows a local endpoint's connection tag is
-// bound to that local endpoint.
+// Claim is the decision whether a local endpoint is bound to a peer's endpoint that knows the local
+// endpoint's connection tag.
 type Claim uint8
 
 // The claims.
@@ -57,9 +57,9 @@ func (c Claim) String() string {
 }
 
 // Claim decides whether the sender of a handshake packet is the peer's endpoint to which the local
-// endpoint is bound. A local endpoint that is not bound yet may be bound to the sender. An endpoint
-// is bound to one peer endpoint only, because two peer endpoints connected to one local endpoint
-// would mix their packets.
+// endpoint is bound. If the local endpoint is not bound yet, Claim can decide to bind it to the
+// sender. An endpoint is bound to only one endpoint of the peer, because the packets of two peer
+// endpoints would be mixed otherwise.
 func (f *Tagged) Claim() Claim {
 	switch {
 	case f.Same && (f.Bound || f.Settled):
@@ -76,8 +76,8 @@ func (f *Tagged) Claim() Claim {
 	return ClaimContested
 }
 
-// Proof describes the endpoint that is already registered for an address, when the peer of a
-// half-open endpoint proves that it receives at this address.
+// Proof describes the situation in which the peer of a half-open endpoint proves that it receives
+// at its address, for which another endpoint may already be registered.
 type Proof struct {
 	Known    bool // such an endpoint exists
 	SameLife bool // of the same incarnation of the peer
@@ -108,12 +108,14 @@ func (o Outcome) String() string {
 	}, int(o))
 }
 
-// Outcome decides by the incarnations of the peer. If the registered endpoint is connected to
-// another incarnation, and was made after the half-open endpoint, the half-open endpoint's
-// incarnation is over. If the local application began to connect by name after the half-open
-// endpoint was made, the name may be of a later incarnation, so both endpoints continue until one
-// is connected. If the local application began to connect earlier, the name that it used is of an
-// earlier incarnation than the half-open endpoint's peer.
+// Outcome decides by the incarnations of the peer whether the half-open endpoint, the registered
+// endpoint or both continue. If the registered endpoint is connected to another incarnation and was
+// made after the half-open endpoint, the incarnation of the half-open endpoint is over. If the
+// local application began to connect by name after the half-open endpoint was made, the name
+// possibly belongs to a later incarnation. If the name possibly belongs to a later incarnation,
+// both endpoints continue until one of them is connected. If the registered endpoint belongs to
+// another incarnation but was made before the half-open endpoint, the incarnation of the registered
+// endpoint is over.
 func (p *Proof) Outcome() Outcome {
 	connected, connecting := p.State == Connected, p.State == Connecting
 	switch {

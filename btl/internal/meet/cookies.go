@@ -11,40 +11,40 @@ import (
 
 // Strangers decides how to answer Hellos from senders that have not proven their addresses.
 // Strangers stores nothing about a sender whose address is not proven. The sender of a Hello
-// receives a cookie with a message authentication code of its address, and proves the address by
-// returning the cookie in its next Hello.
+// receives a cookie, which contains a message authentication code of its address. By returning the
+// cookie in its next Hello, the sender proves the address.
 type Strangers struct {
 	jar   *cookie.Jar
 	pass  uint64 // number of the latest poll with a Retry
 	spent int    // number of Retries sent in that poll
-	// The field "retried" counts the Retries of the present poll, by the hash of channel and address.
+	// The field "retried" counts the Retries of the present poll for each hash of channel and address.
 	retried [retryPlaces]uint8
-	// The field "refused" holds, by channel and by hash of the address, the number of the poll in
-	// which the latest Reject was sent.
+	// For each channel and each hash of the address, the field "refused" contains the number of the
+	// poll in which the latest Reject was sent.
 	refused [frag.ProbeCount][RejectPlaces]uint64
 }
 
 const (
-	// CookieSlot is the resolution of a cookie's time stamp. A cookie is valid for one to two times
-	// CookieSlot.
+	// CookieSlot is the resolution of a cookie's time stamp. A cookie is valid for at least CookieSlot
+	// and at most twice this time.
 	CookieSlot = 4 * time.Second
-	// retriesPerPass is the maximum number of Retries in one poll, which is limited because Retries
-	// use the same buffers as ACKs.
+	// retriesPerPass is the maximum number of Retries in one poll. The number of Retries is limited
+	// because Retries use the same buffers as ACKs.
 	retriesPerPass = port.ControlBuffers / 2
 	// In one poll, at most retriesOfPlace Retries are sent for each hash of channel and address. Each
-	// poll uses another hash function.
+	// poll uses a different hash function.
 	retryPlaces    = 64
 	retriesOfPlace = 4
 	// RejectPlaces is the maximum number of Rejects on each channel in one poll. Each address is
-	// hashed to one of RejectPlaces slots, and every poll uses another hash function.
+	// hashed to one of RejectPlaces slots, and every poll uses a different hash function.
 	RejectPlaces = port.ControlBuffers / 8
 )
 
 // Init creates the keys for the message authentication codes of cookies.
 func (s *Strangers) Init(random func() uint64) { s.jar = cookie.New(random) }
 
-// The function "sealed" returns the data, except the address, that a cookie for the sender of a
-// Hello authenticates.
+// The function "sealed" returns the data that a cookie for the sender of a Hello authenticates, in
+// addition to the address.
 func sealed(hello *frag.Hello, p frag.Probe) cookie.For {
 	return cookie.For{Channel: uint8(p), Incarnation: hello.Incarnation, Tag: hello.Tag}
 }
@@ -61,7 +61,7 @@ func Claimed(hello *frag.Hello, p frag.Probe) []byte {
 
 // Unfit reports whether a Hello cannot begin a connection, because it expects another incarnation
 // of this side or needs features that this side lacks. If the result "answer" of Unfit has a
-// Reason, it is the Reject to send. An answer without a Reason is not sent.
+// Reason, the caller sends it as a Reject. If "answer" has no Reason, the caller sends nothing.
 func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject, unfit bool) {
 	answer.Nonce = hello.Nonce
 	if hello.Expected != 0 && hello.Expected != incarnation {
@@ -88,9 +88,9 @@ func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 		jar.Good(at, sealed(hello, frag.ProbeData), hello.DataName, hello.DataCookie)
 }
 
-// MayRetry reports whether a Hello from an unproven address may be answered by a Retry in the given
-// poll, and counts the Retry. The Retry must not be longer than the Hello. The number of Retries in
-// one poll is limited, in total and for each address.
+// MayRetry reports whether the limits allow a Retry as the answer to a Hello from an unproven
+// address, and counts this Retry. The limits allow no Retry that is longer than the Hello. The
+// number of Retries in one poll is limited, in total and for each address.
 func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes int) bool {
 	if s.pass != pass {
 		s.pass, s.spent, s.retried = pass, 0, [retryPlaces]uint8{}
@@ -108,7 +108,7 @@ func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes i
 }
 
 // Retry returns the answer to a Hello without valid cookies. The sender must repeat the Hello with
-// the cookie of the Retry. The cookie that Retry returns is valid until the next call of Retry.
+// the cookie of the Retry. The memory of the returned cookie is valid until the next call of Retry.
 func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 	return &frag.Retry{
 		Nonce: hello.Nonce, Probe: hello.Probe, Addr: to,
@@ -116,8 +116,9 @@ func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 	}
 }
 
-// MayReject reports whether a Reject may be sent to an address in the given poll, and counts the
-// Reject. On each channel, one Reject per poll is sent for all addresses with the same hash.
+// MayReject reports whether the limits allow a Reject to an address in the given poll, and counts
+// this Reject. On each channel, at most one Reject per poll is allowed for all addresses with the
+// same hash.
 func (s *Strangers) MayReject(pass uint64, by frag.Probe, to []byte) bool {
 	latest := &s.refused[by][s.place(by, to, pass)%RejectPlaces]
 	if *latest == pass {

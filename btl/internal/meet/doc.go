@@ -1,6 +1,6 @@
-// Package meet implements the rules of the handshake between two modules. The rules of package meet
-// decide which addresses are proven, which endpoint of the peer each local endpoint is connected
-// to, and which peers are accepted.
+// Package meet implements the rules of the handshake between two modules. The rules determine which
+// addresses are proven, to which endpoint of the peer each local endpoint is connected, and which
+// peers are accepted.
 //
 //	  Connect                 a peer's Hello
 //	     |                          |
@@ -16,12 +16,12 @@
 //	 Connected ---> Lingering (the peer said goodbye) ---> Ended
 //
 // Three things to know:
-//   - Two peers may connect to each other at the same time, give up, connect again, and restart,
-//     and their Hellos (handshake packets) may be reordered. Most rules of package meet decide to
-//     which endpoint of the peer a Hello belongs.
+//   - Two peers can connect to each other at the same time, give up, connect again, and restart.
+//     The Hellos (handshake packets) of the two peers can also be reordered. Most rules of package
+//     meet determine to which endpoint of the peer a Hello belongs.
 //   - An address is proven only if the peer returns a nonce or cookie that was sent to this
 //     address.
-//   - Package meet holds the Table of endpoints and the state of their handshakes, and a Host
+//   - Package meet contains the Table of endpoints and the state of their handshakes. A Host
 //     (btl/internal/peer/handshake_host.go) carries out the decisions of Handshakes.
 //
 // Only one goroutine may use the values of package meet.

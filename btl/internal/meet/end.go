@@ -3,8 +3,8 @@ package meet
 // PeerTag identifies one connection of one incarnation of a peer.
 type PeerTag struct{ Incarnation, Tag uint64 }
 
-// peerKey is a PeerTag with the address of the peer's command channel. Because a peerKey contains
-// the address, a host that knows only a peer's tag cannot impersonate the peer.
+// peerKey is a PeerTag with the address of the peer's command channel. A host that knows the tag of
+// a peer cannot impersonate the peer from another address, because a peerKey contains the address.
 type peerKey struct {
 	PeerTag
 	addr string
@@ -21,13 +21,14 @@ type End[E comparable] struct {
 	Stage
 }
 
-// The type rare holds the part of an End that few endpoints need.
+// The type "rare" contains the fields of an End that only few endpoints need.
 type rare[E comparable] struct {
 	label     string // of the peer
 	displaced E      // the endpoint that was registered for the peer's address before this endpoint
 }
 
-// needRare returns the rare part of an End, which the first call of needRare allocates.
+// needRare returns the field "rare" of an End. The first call of needRare allocates the part "rare"
+// of the End.
 func (e *End[E]) needRare() *rare[E] {
 	if e.rare == nil {
 		e.rare = new(rare[E])
@@ -50,7 +51,7 @@ func (e *End[E]) setLabel(label string) {
 }
 
 // Displaced returns the endpoint that was registered for the peer's address before endpoint e, or
-// the zero value.
+// the zero value if there was none.
 func (e *End[E]) Displaced() (d E) {
 	if e.rare != nil {
 		d = e.rare.displaced
@@ -64,7 +65,7 @@ func (e *End[E]) setDisplaced(d E) {
 	}
 }
 
-// Slot is the place of the endpoint in the Table, as a part of the tag.
+// Slot returns the index of the endpoint in the Table, which is a part of the tag.
 func (e *End[E]) Slot() uint32 { return uint32(e.Tag & (1<<slotBits - 1)) }
 
 func (e *End[E]) key() peerKey { return peerKey{e.Peer, e.Addr} }

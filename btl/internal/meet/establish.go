@@ -8,15 +8,16 @@ import (
 
 // OnPacket handles a data packet for an endpoint whose handshake is not complete. A data packet
 // shows that both channels work, because a peer sends only Hellos until it knows that both channels
-// work. The arrival of a data packet does not prove that the peer receives at the addresses to
-// which this side sends. OnPacket returns the endpoint that must process the packet, or the zero
-// value if the packet must be dropped.
+// work. However, a data packet does not prove that the peer receives at the addresses to which this
+// side sends. OnPacket returns the endpoint that must process the packet, or the zero value if the
+// packet must be dropped.
 //
-// A half-open endpoint drops data packets, because the Hello for which the endpoint was made may be
-// forged. A forged Hello may contain wrong sequence numbers, with which each side would drop the
-// other side's packets. The peer repeats its genuine Hello until this side answers. A forged packet
-// may have made the peer stop repeating its Hello, so this side probes the peer when a data packet
-// arrives. Over a reliable fabric, no packet can be forged, so OnPacket accepts the data packet.
+// A half-open endpoint drops data packets, because the Hello for which the endpoint was made is
+// possibly forged. With wrong sequence numbers from a forged Hello, each side would drop the other
+// side's packets. The peer repeats its genuine Hello until this side answers. If a data packet
+// arrives, this side also probes the peer, because a forged packet can have made the peer stop
+// repeating its Hello. Over a reliable fabric, no packet can be forged, so OnPacket accepts the
+// data packet.
 func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -73,10 +74,11 @@ func (s *Handshakes[E]) establish(ep E) {
 	}
 }
 
-// matchesPeer reports whether a handshake packet with a local endpoint's connection tag comes from
-// the peer's endpoint to which the local endpoint is bound, and binds an unbound local endpoint. If
-// another endpoint of the peer has sent the packet, matchesPeer begins a new handshake, immediately
-// or after a wait, or ignores the packet.
+// matchesPeer reports whether a handshake packet comes from the peer's endpoint to which the local
+// endpoint is bound. The packet contains the connection tag of the local endpoint. If the local
+// endpoint is not bound yet, matchesPeer can bind it to the packet's sender. If another endpoint of
+// the peer has sent the packet, matchesPeer either ignores the packet, or begins a new handshake
+// immediately or after a wait.
 func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) bool {
 	e := s.peers.end(ep)
 	f := Tagged{
@@ -107,9 +109,10 @@ func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) boo
 	return false
 }
 
-// The method "contest" begins an endpoint's handshake again under a new connection tag, unless the
-// peer's endpoint to which the present tag was sent proves its address within a round trip. The
-// argument "longer" of the method "contest" extends the time for the proof of the address.
+// The method "contest" begins an endpoint's handshake again under a new connection tag. The
+// handshake does not begin again if, within a round trip, the peer's endpoint to which the present
+// tag was sent proves its address. The argument "longer" of the method "contest" extends the time
+// for the proof of the address.
 func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	hs := s.peers.end(ep).Handshake
 	if hs.contested {
@@ -123,9 +126,10 @@ func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	s.host.SetTimer(ep, after)
 }
 
-// maybeStale reports whether the peer's endpoint may be gone or may have another connection tag,
-// because the peer was silent for more than a round of Hellos. While maybeStale returns true, this
-// side also sends Hellos without a connection tag, which any endpoint of the peer may answer.
+// maybeStale reports whether the peer was silent for more than a round of Hellos, so that the
+// peer's endpoint possibly no longer exists or has another connection tag. While maybeStale returns
+// true, this side also sends Hellos without a connection tag, which any endpoint of the peer can
+// answer.
 func (s *Handshakes[E]) maybeStale(ep E) bool {
 	e := s.peers.end(ep)
 	return e.State == Connecting && e.Handshake.Bound && e.Handshake.wanted &&
@@ -147,7 +151,8 @@ func (s *Handshakes[E]) restart(ep E) {
 
 // validate records that a half-open endpoint's peer has proven its address, by returning a random
 // connection tag that was sent to this address. validate returns the endpoint that continues the
-// handshake, or the zero value if the proof comes from an old incarnation of the peer.
+// handshake. If the proof comes from an old incarnation of the peer, validate returns the zero
+// value.
 func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -188,7 +193,7 @@ func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 
 // merge replaces the half-open endpoint "half", which was not reported to the application, by the
 // endpoint "ep". The endpoint "ep" continues the handshake of the half-open endpoint, but keeps its
-// own goal (the connection that the application has asked for).
+// own goal, which is the connection that the application has asked for.
 func (s *Handshakes[E]) merge(ep, half E) {
 	s.peers.Merge(ep, half)
 	e, h := s.peers.end(ep), s.peers.end(half)
@@ -198,9 +203,9 @@ func (s *Handshakes[E]) merge(ep, half E) {
 	h.State, h.Handshake = Ended, nil
 }
 
-// OnTimer handles the timer of an endpoint with a handshake in progress, and sends the next round
-// of Hellos or ends the handshake. OnTimer must not be called for connected endpoints over a
-// reliable fabric.
+// OnTimer handles the expired timer of an endpoint with a handshake in progress. OnTimer sends the
+// next round of Hellos, or ends the handshake if its time limit has passed. The caller must not
+// call OnTimer for connected endpoints over a reliable fabric.
 func (s *Handshakes[E]) OnTimer(ep E) {
 	e := s.peers.end(ep)
 	hs := e.Handshake
@@ -226,8 +231,8 @@ func (s *Handshakes[E]) OnTimer(ep E) {
 	s.sayHello(ep)
 }
 
-// ConfirmAgain repeats the Hellos that tell the peer that both channels work. ConfirmAgain returns
-// the time after which it must be called again.
+// ConfirmAgain repeats the Hellos with which this side reports that both channels work.
+// ConfirmAgain returns the time until it must be called again.
 func (s *Handshakes[E]) ConfirmAgain(ep E) time.Duration {
 	hs := s.peers.end(ep).Handshake
 	hs.Nonces[frag.ProbeCommand] = s.random()

@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// The type "halves" holds the half-open endpoints by host. The work of each method does not depend
-// on the number of hosts. The hosts with the same number of half-open endpoints are in the same
-// rank.
+// The type "halves" contains the half-open endpoints, grouped by host. The time that each method
+// takes does not depend on the number of hosts. A rank is a list of the hosts with the same number
+// of half-open endpoints.
 //
 //	ranks[0]   hosts with one half-open endpoint    host, host, host
 //	ranks[1]   hosts with two                       (none)
 //	ranks[2]   hosts with three                     host
 type halves[E comparable] struct {
 	byHost map[string]*crowd[E]
-	// The elements of each rank are of the type *crowd. In each rank, the host that entered the rank
-	// first is at the front. The last rank is not empty.
+	// The elements of each list in ranks are of the type *crowd. In each rank, the host that entered
+	// the rank first is at the front. The last rank is never empty.
 	ranks []*list.List
 }
 
-// The type "crowd" holds the half-open endpoints of one host.
+// The type "crowd" contains the half-open endpoints of one host.
 type crowd[E comparable] struct {
 	host string
 	open []E           // the oldest first
@@ -37,8 +37,8 @@ func (s *halves[E]) add(host string, ep E) {
 	s.move(c, len(c.open)-1)
 }
 
-// The method "remove" removes a half-open endpoint of a host. The method "add" must have added this
-// endpoint before.
+// The method "remove" removes a half-open endpoint of a host, which must have been added by the
+// method "add".
 func (s *halves[E]) remove(host string, ep E) {
 	c := s.byHost[host]
 	i := slices.Index(c.open, ep)
@@ -46,8 +46,8 @@ func (s *halves[E]) remove(host string, ep E) {
 	s.move(c, len(c.open)+1)
 }
 
-// The method "move" puts a host into the rank of its present number of half-open endpoints. The
-// argument "before" of "move" is the previous number.
+// The method "move" puts a host into the rank for its present number of half-open endpoints. The
+// argument "before" of the method "move" is the previous number of half-open endpoints.
 func (s *halves[E]) move(c *crowd[E], before int) {
 	if before > 0 {
 		s.ranks[before-1].Remove(c.at)
@@ -73,13 +73,12 @@ func (s *halves[E]) of(host string) int {
 	return 0
 }
 
-// The method "most" returns the number of half-open endpoints of the host that has the most of
-// them.
+// The method "most" returns the largest number of half-open endpoints that any host has.
 func (s *halves[E]) most() int { return len(s.ranks) }
 
-// The method "oldest" returns the oldest half-open endpoint of a host that has the most of them. Of
-// several such hosts, the method "oldest" takes the host that reached this number first. A
-// half-open endpoint must exist.
+// The method "oldest" returns the oldest half-open endpoint of the host that has the most half-open
+// endpoints. If several hosts have the same number, the method "oldest" takes the host that reached
+// this number first. The caller must call "oldest" only if there is a half-open endpoint.
 func (s *halves[E]) oldest() E {
 	c, _ := s.ranks[len(s.ranks)-1].Front().Value.(*crowd[E])
 	return c.open[0]

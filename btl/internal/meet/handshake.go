@@ -19,12 +19,12 @@ const (
 	// HelloIntervalMin and HelloIntervalMax limit the time between two rounds of Hellos.
 	HelloIntervalMin = 20 * time.Millisecond
 	HelloIntervalMax = 500 * time.Millisecond
-	// hurriesMax is the maximum number of times that a handshake repeats its Hellos before the timer
-	// expires.
+	// hurriesMax is the maximum number of times that a handshake repeats its Hellos early, before
+	// their timer expires.
 	hurriesMax = 4
 )
 
-// Nonces holds the nonce of the Hellos of each channel.
+// Nonces contains, for each channel, the nonce of the Hellos on this channel.
 type Nonces = [frag.ProbeCount]uint64
 
 // Handshake is the state of a handshake in progress.
@@ -51,8 +51,8 @@ type Handshake struct {
 	confirmed bool                   // this side knows that the peer knows this
 }
 
-// The type "goal" is the connection that the local application has asked for. A handshake that
-// begins again keeps its goal.
+// The type "goal" is the connection that the local application has asked for. If a handshake begins
+// again, its goal stays the same.
 type goal struct {
 	until    Time   // then it has failed
 	latest   Time   // latest value of until, which grows if the peer's application keeps the request
@@ -65,14 +65,15 @@ type goal struct {
 	wakeGap time.Duration // the shortest time between wokenAt and the end of the next wait
 }
 
-// The type "shown" holds the cookie of a Retry for one channel, and this side's address as seen by
-// the peer.
+// The type "shown" contains the cookie of a Retry for one channel, and this side's address as seen
+// by the peer.
 type shown struct {
 	addr, value           [frag.AddrBytesMax]byte
 	addrBytes, valueBytes uint8
 }
 
-// set stores the contents of a Retry, and reports whether the stored contents have changed.
+// set stores the contents of a Retry, and reports whether they differ from those of the previous
+// Retry.
 func (c *shown) set(r *frag.Retry) bool {
 	old := *c
 	*c = shown{}
@@ -93,10 +94,10 @@ func (hs *Handshake) Again(now Time, nonces Nonces) *Handshake {
 	return again
 }
 
-// Want sets the goal of the handshake, which is a connection to the given incarnation of the peer,
-// where 0 means any incarnation. The argument "data" of Want is the address of the peer's data
-// channel. The argument "until" of Want is the time at which the handshake fails if the peer was
-// not reached.
+// Want sets the goal of the handshake, which is a connection to the given incarnation of the peer.
+// An incarnation of 0 means any incarnation. The argument "data" of Want is the address of the
+// peer's data channel. The argument "until" of Want is the time at which the handshake fails if the
+// peer was not reached.
 func (hs *Handshake) Want(incarnation uint64, data []byte, until Time) {
 	hs.goal = goal{
 		until: until, latest: until.Add(KeepMax), expected: incarnation, wanted: true,
@@ -104,7 +105,8 @@ func (hs *Handshake) Want(incarnation uint64, data []byte, until Time) {
 	}
 }
 
-// Offer records that this side sends its connection tag to the peer's endpoint with the given tag.
+// Offer records that this side sends its own connection tag to the peer's endpoint with the given
+// tag.
 func (hs *Handshake) Offer(tag uint64, now Time) {
 	if hs.Offered != tag {
 		hs.Offered, hs.offeredAt = tag, now
@@ -125,10 +127,10 @@ func (hs *Handshake) OnRetry(r *frag.Retry, now Time) (ok, hurry bool) {
 	return true, news && hs.mayShow() && !hs.Bound
 }
 
-// OnReject reports whether a Reject is accepted, which requires the nonce of a Hello of this
-// handshake. The argument "quiet" of OnReject is the time since the latest packet of the peer. If
-// the peer's connection tag is already known, OnReject returns true only if the peer was silent for
-// HelloIntervalMax.
+// OnReject reports whether this side accepts a Reject. A Reject is accepted only if it contains the
+// nonce of a Hello of this handshake. If the peer's connection tag is already known, a Reject is
+// accepted only if the peer was silent for HelloIntervalMax. The argument "quiet" of OnReject is
+// the time since the latest packet of the peer.
 func (hs *Handshake) OnReject(nonce uint64, quiet time.Duration) bool {
 	return slices.Contains(hs.Nonces[:], nonce) && (!hs.Bound || quiet >= HelloIntervalMax)
 }
@@ -137,8 +139,8 @@ func (hs *Handshake) OnReject(nonce uint64, quiet time.Duration) bool {
 func (hs *Handshake) PutOff(code uint16) { hs.putOff, hs.later = true, code }
 
 // Keep makes the handshake wait for a time without Hellos, because the peer's application has not
-// decided on the request yet. After the wait that Keep begins, the handshake may take as long as
-// "timeout", but must end at most KeepMax after its original end. Keep returns the time until the
+// decided on the request yet. After the wait that Keep begins, the time limit of the handshake is
+// "timeout", but at most KeepMax after its original time limit. Keep returns the time until the
 // next Hello.
 func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
 	hs.PutOff(0)
@@ -147,9 +149,10 @@ func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
 	return max(min(wait, hs.Left(now)), 0)
 }
 
-// WakeIn returns the time until a packet of the peer may end the wait that Keep has begun. If the
-// wait may end now, WakeIn returns zero or a negative time. Each early end of a wait of Keep
-// doubles the minimum length of the next wait, so that a peer cannot cause many Hellos.
+// WakeIn returns the time until a packet of the peer is allowed to end the wait that Keep has
+// begun. If a packet is allowed to end the wait immediately, WakeIn returns zero or a negative
+// time. Each early end of a wait of Keep doubles the minimum length of the next wait, so that a
+// peer cannot cause many Hellos.
 func (hs *Handshake) WakeIn(now Time) time.Duration {
 	if hs.wokenAt == 0 {
 		return 0
@@ -157,7 +160,7 @@ func (hs *Handshake) WakeIn(now Time) time.Duration {
 	return hs.wokenAt.Add(hs.wakeGap).Sub(now)
 }
 
-// Wake ends the wait that Keep has begun. After Wake, the handshake may take as long as the
+// Wake ends the wait that Keep has begun. After Wake, the time limit of the handshake is the
 // argument "timeout".
 func (hs *Handshake) Wake(now Time, timeout time.Duration) {
 	hs.wokenAt, hs.wakeGap = now, min(max(2*hs.wakeGap, HelloIntervalMin), HelloIntervalMax)
@@ -166,11 +169,11 @@ func (hs *Handshake) Wake(now Time, timeout time.Duration) {
 	hs.until = now.Add(timeout).Min(hs.latest)
 }
 
-// Later reports whether the peer's application has asked this side to try later, and with which
-// code.
+// Later reports whether the peer's application has asked this side to try later, and returns the
+// code of this answer.
 func (hs *Handshake) Later() (code uint16, ok bool) { return hs.later, hs.putOff }
 
-// mayShow reports whether the peer has sent cookies for both channels, so that the next Hello may
+// mayShow reports whether the peer has sent cookies for both channels, so that the next Hello can
 // contain both cookies.
 func (hs *Handshake) mayShow() bool {
 	for i := range hs.shown {
@@ -181,8 +184,8 @@ func (hs *Handshake) mayShow() bool {
 	return true
 }
 
-// Show copies the cookies of both channels into a Hello, with the addresses for which the peer made
-// the cookies.
+// Show copies the cookies of both channels into a Hello, together with the addresses for which the
+// peer made the cookies. If a cookie is missing, Show does nothing.
 func (hs *Handshake) Show(hello *frag.Hello) {
 	if !hs.mayShow() {
 		return
@@ -205,8 +208,8 @@ func (hs *Handshake) Answers(hello *frag.Hello) bool {
 	return hello.Nonce == hs.Nonces[hello.Probe]
 }
 
-// OnHelloAck processes a HelloAck. OnHelloAck also detects that the peer dropped packets of this
-// side because the peer was not connected yet.
+// OnHelloAck processes a HelloAck. OnHelloAck also detects whether the peer has dropped packets of
+// this side because the peer was not connected yet.
 func (hs *Handshake) OnHelloAck(hello *frag.Hello) {
 	if hello.Probe == frag.ProbeCommand && hs.last != 0 {
 		first, again := hello.Nonce == hs.last, hello.Nonce == hs.Nonces[frag.ProbeCommand]
@@ -223,23 +226,23 @@ func (hs *Handshake) ReachesPeer() bool {
 	return hs.Bound && hs.Proven&frag.ProbeCommand.Bit() != 0
 }
 
-// BeginConfirm starts the rounds of Hellos that tell the peer that both channels work. The argument
-// "nonce" of BeginConfirm is the nonce of the first Hello of the first round.
+// BeginConfirm starts the rounds of Hellos with which this side reports that both channels work.
+// The argument "nonce" of BeginConfirm is the nonce of the first Hello of the first round.
 func (hs *Handshake) BeginConfirm(nonce uint64) {
 	hs.Interval = HelloIntervalMin
 	hs.last, hs.Nonces[frag.ProbeCommand] = nonce, nonce
 }
 
-// HeardBy reports whether an answer, or a Retry, has arrived through a channel.
+// HeardBy reports whether an answer to a Hello, or a Retry, has arrived through a channel.
 func (hs *Handshake) HeardBy(p frag.Probe) bool {
 	return hs.Proven&p.Bit() != 0 || hs.shown[p].valueBytes > 0
 }
 
-// Asks reports whether a round of Hellos includes the given channel. While an answer is missing, a
-// round of Hellos includes each channel without an answer. When both channels have been answered, a
-// round is one Hello on the command channel, which tells the peer that both channels work. While
-// the peer's endpoint is unknown, a channel that has received a cookie sends no Hello before the
-// other channel has also received a cookie.
+// Asks reports whether a round of Hellos includes the given channel. Until answers have arrived on
+// both channels, a round of Hellos includes each channel without an answer. When answers have
+// arrived on both channels, a round of Hellos is one Hello on the command channel, which reports to
+// the peer that both channels work. While the peer's endpoint is unknown, no Hello is sent on a
+// channel that has received a cookie until the other channel has also received a cookie.
 func (hs *Handshake) Asks(p frag.Probe) bool {
 	if hs.Proven == frag.ProvenAll {
 		return p == frag.ProbeCommand
@@ -248,8 +251,8 @@ func (hs *Handshake) Asks(p frag.Probe) bool {
 	return hs.Proven&p.Bit() == 0 && !waits
 }
 
-// MayAsk reports whether a half-open endpoint may probe its peer before the timer expires, and
-// counts the probe.
+// MayAsk reports whether a half-open endpoint is allowed to probe its peer before the timer
+// expires, and records the time of the probe.
 func (hs *Handshake) MayAsk(now Time) bool {
 	if hs.askedAt != 0 && now.Sub(hs.askedAt) < HelloIntervalMin {
 		return false
@@ -258,9 +261,9 @@ func (hs *Handshake) MayAsk(now Time) bool {
 	return true
 }
 
-// MayHurry reports whether the unanswered Hellos may be repeated before the timer expires, and
-// counts the repetitions. The number of repeated Hellos is limited for each handshake and for each
-// poll.
+// MayHurry reports whether the limits allow a repetition of the unanswered Hellos before the timer
+// expires, and counts the repetition. The number of repeated Hellos is limited for each handshake
+// and for each poll.
 func (hs *Handshake) MayHurry(now Time) bool {
 	if hs.Proven == frag.ProvenAll || hs.Kept || hs.hurried >= hurriesMax || hs.askedAt == now {
 		return false
@@ -277,16 +280,16 @@ func (hs *Handshake) NextRound() time.Duration {
 	return d
 }
 
-// Left is the remaining time until the handshake fails, which is negative after the handshake has
-// failed.
+// Left returns the remaining time until the handshake fails. After the time limit of the handshake,
+// the result of Left is negative.
 func (hs *Handshake) Left(now Time) time.Duration { return hs.until.Sub(now) }
 
 // Contest records that an endpoint of the peer has returned this side's connection tag, although
 // this side has sent the tag to a different endpoint of the peer. The endpoint to which the tag was
-// sent must return it within the time "after", the result of Contest, which is a round trip plus
-// the argument "longer". If the tag is not returned in time, this side must begin its handshake
-// again under a new connection tag. The result "waits" of Contest is false if the time "after" is
-// zero.
+// sent has a round trip plus the argument "longer" to return the tag. The result "after" of Contest
+// is the remaining time for the endpoint to which the tag was sent. If the tag is not returned in
+// time, this side must begin its handshake again under a new connection tag. The result "waits" of
+// Contest is false if no time remains.
 func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duration, waits bool) {
 	after = max(hs.offeredAt.Add(hs.trip).Sub(now), 0) + longer
 	if after == 0 {

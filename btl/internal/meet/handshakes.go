@@ -6,8 +6,8 @@ import (
 	"gobtl/frag"
 )
 
-// Handshakes runs the handshakes of all endpoints of a module. Handshakes receives Hellos, answers
-// and timers, and calls the Host to carry out its decisions.
+// Handshakes runs the handshakes of all endpoints of a module. Handshakes processes Hellos, answers
+// to Hellos and expired timers, and calls the Host to carry out its decisions.
 //
 //	Connect, Dial -----+                       +--> Host  make, bind, merge, end an endpoint
 //	OnHello, OnHelloAck|    +------------+     |    Host  send a Hello, a Reject, a Retry
@@ -22,16 +22,16 @@ type Handshakes[E comparable] struct {
 	Kept      requests
 	random    func() uint64
 	timeout   time.Duration
-	// The field "says" of Handshakes holds the parameters that every Hello of this side contains.
+	// The field "says" of Handshakes contains the parameters that every Hello of this side announces.
 	says frag.Hello
 	// The field "drafted" of Handshakes is the Hello that is sent next.
 	drafted frag.Hello
 }
 
-// Init prepares Handshakes for the endpoints of a table. The argument "says" of Init holds the
-// parameters that every Hello of this side contains, except the incarnation, which Init draws at
-// random. The argument "timeout" of Init is the maximum duration of each handshake that this side
-// begins.
+// Init prepares Handshakes for the endpoints of a table. The argument "says" of Init contains the
+// parameters that every Hello of this side announces. Only the incarnation is not taken from
+// "says", because Init draws it at random. The argument "timeout" of Init is the maximum duration
+// of each handshake that this side begins.
 func (s *Handshakes[E]) Init(
 	peers *Table[E], host Host[E], says *frag.Hello, random func() uint64, timeout time.Duration,
 ) {
@@ -61,8 +61,8 @@ func (s *Handshakes[E]) nonces() (n Nonces) {
 	return n
 }
 
-// Connect returns the endpoint for a module's name, and begins a handshake if there is no endpoint
-// yet.
+// Connect returns the endpoint for a module's name. If there is no endpoint yet, Connect makes one
+// and begins its handshake.
 func (s *Handshakes[E]) Connect(n *frag.Name) (ep E, err error) {
 	var none E
 	old := s.peers.ByAddr(string(n.Command))
@@ -82,9 +82,9 @@ func (s *Handshakes[E]) giveUp(n *frag.Name) {
 	s.host.GiveUp(n.Data)
 }
 
-// Dial connects like Connect, but to the addresses of a peer's two channels, whatever the peer's
-// incarnation is. Datagrams to the peer have at most tinyBytes on the command channel and mtuBytes
-// on the data channel.
+// Dial connects to the addresses of a peer's two channels. Unlike Connect, Dial accepts any
+// incarnation of the peer. Datagrams to the peer have at most tinyBytes on the command channel and
+// mtuBytes on the data channel.
 func (s *Handshakes[E]) Dial(cmd, data []byte, tinyBytes, mtuBytes int) (ep E, err error) {
 	var none E
 	old := s.peers.ByAddr(string(cmd))
@@ -99,7 +99,8 @@ func (s *Handshakes[E]) Dial(cmd, data []byte, tinyBytes, mtuBytes int) (ep E, e
 	})
 }
 
-// goesOn reports whether Connect returns the existing endpoint ep instead of a new endpoint.
+// goesOn reports whether Connect and Dial continue to use the existing endpoint ep instead of
+// making a new endpoint.
 func (s *Handshakes[E]) goesOn(ep E) bool {
 	return s.host.Usable(ep) && s.peers.end(ep).State != Accepting
 }
@@ -127,7 +128,7 @@ func (s *Handshakes[E]) begin(ep E, incarnation uint64, data []byte) {
 }
 
 // adopt turns a half-open endpoint into the endpoint that Connect or Dial returns. adopt drops the
-// contents of the peer's Hello, because the Hello may be forged.
+// contents of the peer's Hello, because the Hello is possibly forged.
 func (s *Handshakes[E]) adopt(
 	half, old E, data []byte, named *frag.Name, incarnation uint64,
 ) (ep E, err error) {
@@ -164,8 +165,8 @@ func (s *Handshakes[E]) OnRetry(by frag.Probe, h *frag.Header, r *frag.Retry) bo
 	return ok
 }
 
-// OnReject ends a handshake that the peer refuses. The random nonce of the Reject proves that the
-// Reject answers a Hello of this side.
+// OnReject ends a handshake that the peer has refused by a Reject. The random nonce in a Reject
+// proves that it answers a Hello of this side.
 func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -187,8 +188,8 @@ func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 	return true
 }
 
-// OnHelloAck records that a channel works in both directions, because the HelloAck contains the
-// nonce of this side's Hello.
+// OnHelloAck records that a channel works in both directions. The proof is the nonce of this side's
+// Hello, which the HelloAck contains.
 func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.Hello) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -230,9 +231,9 @@ func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.He
 	return true
 }
 
-// onProvenHello handles a Hello with a local endpoint's connection tag, which only the peer can
-// know. onProvenHello returns the endpoint that must answer the Hello, or the zero value if no
-// answer is sent.
+// onProvenHello handles a Hello that contains the connection tag of a local endpoint, which only
+// the peer can know. onProvenHello returns the endpoint that must answer the Hello, or the zero
+// value if no answer is sent.
 func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (answers E) {
 	var none E
 	if !s.matchesPeer(ep, h, hello) {
@@ -261,9 +262,9 @@ func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (
 	return ep
 }
 
-// lastWord gives a half-open endpoint the parameters of the peer's latest Hello, because earlier
-// Hellos may be forged. lastWord returns the endpoint that continues the handshake, or the zero
-// value if the handshake does not continue.
+// lastWord replaces the peer's parameters of a half-open endpoint by those of the latest Hello,
+// because earlier Hellos are possibly forged. lastWord returns the endpoint that continues the
+// handshake, or the zero value if the handshake does not continue.
 func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesOn E) {
 	if _, ok := s.welcomeAgain(ep, hello); !ok {
 		return goesOn
@@ -273,8 +274,8 @@ func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesO
 }
 
 // Bind stores the peer's parameters from a Hello that contains a secret of the connection (cookies
-// or a nonce). The endpoint must not be connected. Bind replaces the parameters of earlier Hellos,
-// which may be forged.
+// or a nonce). The caller must not call Bind for a connected endpoint. Bind replaces the parameters
+// of earlier Hellos, which are possibly forged.
 func (s *Handshakes[E]) Bind(ep E, h *frag.Header, hello *frag.Hello) {
 	s.peers.SetPeer(ep, PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag})
 	e := s.peers.end(ep)

@@ -30,14 +30,15 @@ func (s *Handshakes[E]) hurry(ep E) {
 	}
 }
 
-// AskHello sends a Hello through a channel, with the peer's connection tag if this tag is known.
+// AskHello sends a Hello through a channel. The Hello contains the peer's connection tag if this
+// tag is known.
 func (s *Handshakes[E]) AskHello(ep E, p frag.Probe) {
 	s.askHelloOf(ep, p, s.peers.end(ep).Peer.Tag)
 }
 
 // askHelloOf sends a Hello through a channel to the peer's endpoint with the connection tag "conn".
-// If the argument "conn" of askHelloOf is 0, any endpoint of the peer may answer, and the Hello
-// contains the cookies that prove the addresses of this side.
+// If the argument "conn" of askHelloOf is 0, any endpoint of the peer can answer the Hello. A Hello
+// without a connection tag contains the cookies that prove the addresses of this side.
 func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 	hello := s.draft(ep, p)
 	if hs := s.peers.end(ep).Handshake; hs != nil {
@@ -55,8 +56,8 @@ func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 // AskLife asks the process at a silent peer's address whether it is a new incarnation, which a
 // restart of the peer creates. AskLife sends a Hello without a connection tag, but with the
 // expected incarnation of the peer. An incarnation that is not the expected one rejects the Hello,
-// and returns the nonce of the Hello. The expected incarnation stores nothing from a Hello of
-// AskLife.
+// and returns the nonce of the Hello. A process with the expected incarnation stores nothing from a
+// Hello of AskLife.
 func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 	hello := s.draft(ep, frag.ProbeCommand)
 	hello.Expected, hello.Nonce = s.peers.end(ep).Peer.Incarnation, nonce
@@ -64,8 +65,8 @@ func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 }
 
 // answerHello answers the peer's Hello through the channel of the Hello. If the peer's address is
-// not proven, the answer goes to the address "shown", and is not longer than the Hello, which has
-// the length "askedBytes".
+// not proven, the answer is sent to the address "shown", and is not longer than the peer's Hello.
+// The argument "askedBytes" is the length of the peer's Hello.
 func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, shown []byte) {
 	hello := s.draft(ep, asked.Probe)
 	hello.Nonce = asked.Nonce
@@ -77,8 +78,8 @@ func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, sho
 	s.host.SendHello(ep, frag.KindHelloAck, asked.Tag, hello, shown)
 }
 
-// The method "draft" returns a Hello to a peer, with the parameters of this side. The Hello is
-// valid until the next call of draft.
+// The method "draft" returns a Hello to a peer, with the parameters of this side. The returned
+// Hello is valid until the next call of "draft".
 func (s *Handshakes[E]) draft(ep E, p frag.Probe) *frag.Hello {
 	e := s.peers.end(ep)
 	s.drafted = s.says
@@ -93,8 +94,9 @@ func (s *Handshakes[E]) draft(ep E, p frag.Probe) *frag.Hello {
 	return hello
 }
 
-// Reject sends a Reject to an address, and returns false if the limit on Rejects does not allow it.
-// The Reject is not longer than the Hello that it answers.
+// Reject sends a Reject to an address, and returns true. If the limit on Rejects does not allow
+// another Reject, the method returns false. A Reject is never longer than the Hello that it
+// answers.
 func (s *Handshakes[E]) Reject(
 	by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject,
 ) bool {

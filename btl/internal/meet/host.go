@@ -9,13 +9,14 @@ import (
 // Why is the reason for which Handshakes ends an endpoint.
 type Why uint8
 
-// The constants below are the reasons for which Handshakes ends an endpoint. An endpoint has failed
-// if it ends for any reason except WhyMadeRoom, which means that it made room for another endpoint.
+// The constants below are the reasons for which Handshakes ends an endpoint. Every reason except
+// WhyMadeRoom means that the endpoint has failed.
 const (
 	WhyRestarted  Why = iota // the peer has another incarnation
 	WhyUnanswered            // the handshake has timed out
 	WhyRejected              // the peer refuses, for the reason in the Reject
-	// The endpoint was half open or closed by the peer, and a new endpoint needs its place.
+	// WhyMadeRoom means that the endpoint was half open, or was closed by the peer, and that a new
+	// endpoint needs its slot.
 	WhyMadeRoom
 	WhyMisled // the peer names another module that cannot be reached
 )
@@ -25,8 +26,8 @@ func (w Why) String() string {
 	return word([]string{"restarted", "unanswered", "rejected", "made room", "misled"}, int(w))
 }
 
-// Host carries out the decisions of Handshakes. The methods of a Host may use the Table, but may
-// call Handshakes only if the comment of the method names the call.
+// Host carries out the decisions of Handshakes. The methods of a Host may use the Table. The
+// methods of a Host must not call Handshakes, except where the comment of a method names the call.
 type Host[E any] interface {
 	clock
 	endpoints[E]
@@ -34,12 +35,12 @@ type Host[E any] interface {
 	owner[E]
 }
 
-// The interface "clock" tells the present time and the number of the present poll.
+// The interface "clock" provides the present time and the number of the present poll.
 type clock interface {
-	// Clock returns the address of the present time, on a clock that does not advance while the
-	// process is suspended.
+	// Clock returns the address of a clock value. The clock does not advance while the process is
+	// suspended.
 	Clock() (unpaused *Time)
-	// Pass is the number of the present poll.
+	// Pass returns the number of the present poll.
 	Pass() uint64
 }
 
@@ -49,23 +50,23 @@ type endpoints[E any] interface {
 	// for the endpoint. Datagrams to the peer have at most tinyBytes on the command channel and
 	// mtuBytes on the data channel.
 	Make(cmd, data []byte, tinyBytes, mtuBytes int) (E, error)
-	// Adopt makes a half-open endpoint use another address for its data channel. The datagram sizes
-	// of the endpoint come from the argument "named" of Adopt, or stay unchanged if "named" is nil.
-	// Adopt drops all other parameters that came from a Hello.
+	// Adopt makes a half-open endpoint use another address for its data channel. If the argument
+	// "named" of Adopt is not nil, Adopt also takes the datagram sizes from "named". Adopt drops all
+	// other parameters that came from a Hello.
 	Adopt(ep E, data []byte, named *frag.Name) error
-	// Bind stores the peer's window and sizes from a Hello. The endpoint's Agreement is already
-	// set.
+	// Bind stores the peer's window and datagram sizes from a Hello. When Bind is called, the
+	// endpoint's Agreement is already set.
 	Bind(ep E, h *frag.Header, hello *frag.Hello)
-	// Connected starts the transfer of data, although the peer may not know yet that the endpoint is
-	// connected. Connected must end the endpoints in the slice "earlier", which belong to earlier
-	// incarnations of the peer.
+	// Connected starts the transfer of data, although the peer possibly does not know yet that the
+	// endpoint is connected. Connected must end the endpoints in the slice "earlier", which belong to
+	// earlier incarnations of the peer.
 	Connected(ep E, earlier []E)
 	// Settled is called when the handshake is complete. If the argument "confirmed" of Settled is
-	// true, the peer is known to be connected. If the argument "unheard" of Settled is true, the
-	// peer dropped the packets that arrived before the peer was connected.
+	// true, the peer is known to be connected. If the argument "unheard" of Settled is true, the peer
+	// has dropped packets that arrived before it was connected.
 	Settled(ep E, confirmed, unheard bool)
-	// Restarted deletes the state that the Host has stored about the peer's previous endpoint,
-	// because the handshake begins again.
+	// Restarted is called when the handshake begins again. Restarted deletes the state that the Host
+	// has stored about the peer's previous endpoint.
 	Restarted(ep E)
 	// Supersede starts to probe whether the peer's end of an old connection still exists.
 	Supersede(old E)
@@ -79,22 +80,22 @@ type endpoints[E any] interface {
 	End(ep E, why Why, r frag.Reject)
 	// SetTimer schedules a call of Handshakes.OnTimer, unless the endpoint is connected.
 	SetTimer(ep E, after time.Duration)
-	// Usable reports whether an endpoint is neither ended nor closing.
+	// Usable reports whether an endpoint has neither ended nor begun to close.
 	Usable(ep E) bool
-	// Quiet is the time since the latest packet of the peer.
+	// Quiet returns the time since the latest packet of the peer.
 	Quiet(ep E) time.Duration
 	// Heard records that a packet of the peer has arrived on a channel. The argument "answers" of
 	// Heard is true if the packet answers a probe of a connected endpoint.
 	Heard(ep E, by frag.Probe, answers bool)
-	// Early records that an endpoint has dropped a packet, because the packet arrived before the
-	// handshake was complete.
+	// Early records that an endpoint has dropped a packet that arrived before the handshake was
+	// complete.
 	Early(ep E)
 	// Takes is called when a packet of the peer has reported the peer's endpoint as connected.
 	Takes(ep E)
 }
 
-// The interface "packets" has the methods that send handshake packets. A handshake packet is lost
-// if no buffer is free for it.
+// The interface "packets" has the methods that send handshake packets. If no buffer is free for a
+// handshake packet, the packet is not sent.
 type packets[E any] interface {
 	// SendHello sends a Hello or HelloAck to the address "to", or to the endpoint's peer if "to" is
 	// nil.
@@ -104,8 +105,8 @@ type packets[E any] interface {
 	// SendMoved sends a HelloAck that names the module to which the receiver must connect instead.
 	// The argument "tag" of SendMoved is the connection tag of the receiver.
 	SendMoved(to []byte, tag uint64, hello *frag.Hello)
-	// SendRetry sends the Retry that the function "retry" makes, and returns true if the Retry was
-	// sent.
+	// SendRetry sends the Retry that the function "retry" returns. The result of SendRetry is true if
+	// the Retry was sent.
 	SendRetry(by frag.Probe, to []byte, tag uint64, retry func() *frag.Retry) bool
 	// GiveUp cancels the uncompleted sends to an address, before the address is inserted into the
 	// fabric for a new endpoint.
@@ -117,11 +118,12 @@ type owner[E any] interface {
 	// request in a later call of Handshakes.Decide. If the argument "id" of Ask is 0, the
 	// application must decide immediately.
 	Ask(hello *frag.Hello, id uint64) Answer
-	// Shut reports whether no more endpoints may be made.
+	// Shut reports whether the module accepts no more endpoints.
 	Shut() bool
-	// Full reports whether the application has so many unread events that no further endpoint may
-	// be made.
+	// Full reports whether the application has so many unread events that the module accepts no more
+	// endpoints.
 	Full() bool
-	// AskSilent probes silent peers, if the function "holds" returns true for their endpoints.
+	// AskSilent probes the silent peers of those endpoints for which the function "holds" returns
+	// true.
 	AskSilent(holds func(E) bool)
 }

@@ -10,29 +10,31 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The bounds of kept connection requests.
+// The constants below are limits of kept connection requests, on which the application has not
+// decided immediately.
 const (
 	// KeepMax is the longest time for which the application may delay its decision on a connection
-	// request. KeepMax also limits by how much a handshake may exceed its time-out while the peer's
-	// application delays its decision.
+	// request. KeepMax is also the longest time by which a handshake can exceed its time-out while the
+	// peer's application delays its decision.
 	KeepMax = time.Minute
 	// requestsMax is the maximum number of stored connection requests, unless Limits.HalfOpen is
 	// lower.
 	requestsMax = 1024
 	// undecidedMax is the maximum number of undecided connection requests that are stored for one
-	// address. If a peer gives up and connects again, its first request is still stored.
+	// address. undecidedMax is more than one, because the first request of a peer that gives up and
+	// connects again is still stored.
 	undecidedMax = 2
-	// askAgainMax is the maximum interval at which a peer repeats a connection request until this
-	// side has decided on it. NATs and firewalls drop the entry for a pair of ports after 30 seconds
-	// or more without packets (30 in Linux). By repeating its request, a peer also learns whether
-	// this side was restarted.
+	// askAgainMax is the maximum interval at which a peer repeats a connection request until this side
+	// has decided on it. askAgainMax is short because NATs and firewalls drop the entry for a pair of
+	// ports after 30 seconds or more without packets (30 in Linux). By repeating its request, a peer
+	// also learns whether this side was restarted.
 	askAgainMax = 15 * time.Second
 )
 
 // Answer is the answer of the application to a connection request.
 type Answer struct {
-	// Reject without a Reason accepts the peer. The Code of a Reject with the reason RejectKept is
-	// the time, in milliseconds, by which the application delays its decision.
+	// If Reject has no Reason, the application accepts the peer. If the Reason is RejectKept, the Code
+	// is the time, in milliseconds, by which the application delays its decision.
 	frag.Reject
 	// Moved is the name of another module to which the peer must connect instead, or is empty.
 	Moved []byte
@@ -41,8 +43,8 @@ type Answer struct {
 // The variable "later" is the answer that makes the peer ask again at regular intervals.
 var later = Answer{Reject: frag.Reject{Reason: frag.RejectLater}}
 
-// The method "refuses" reports whether the answer rejects the peer, or sends the peer to another
-// module.
+// The method "refuses" reports whether the answer rejects the peer, or redirects the peer to
+// another module.
 func (a *Answer) refuses() bool { return a.Reason != 0 || len(a.Moved) > 0 }
 
 // request is a connection request on which the application did not decide immediately.
@@ -77,7 +79,7 @@ type RequestCounts struct {
 // The method "accepted" reports whether the application has accepted the peer.
 func (r *request) accepted() bool { return r.decided && !r.answer.refuses() }
 
-// The type "requests" holds the connection requests on which the application did not decide
+// The type "requests" contains the connection requests on which the application did not decide
 // immediately. The number of stored requests is limited, in total and for each host.
 type requests struct {
 	list   []*request // by id
@@ -94,8 +96,8 @@ func (q *requests) init() {
 	}
 }
 
-// find returns the request of a peer, or nil. If the application has decided about another label of
-// the peer than the given label, find removes the request and returns nil.
+// find returns the request of a peer, or nil if there is none. If the application's decision was
+// about a different label than the given one, find removes the request and returns nil.
 func (q *requests) find(key peerKey, label []byte) *request {
 	r := q.byPeer[key]
 	if r != nil && r.decided && r.label != string(label) {
@@ -132,8 +134,8 @@ func (q *requests) remove(r *request) {
 	addTo(q.atHost, r.host, -1)
 }
 
-// forgetStale drops the oldest undecided request of an address, if undecidedMax requests of the
-// address are undecided.
+// If the number of undecided requests of an address has reached undecidedMax, forgetStale drops the
+// oldest of them.
 func (q *requests) forgetStale(addr string) {
 	var oldest *request
 	undecided := 0
@@ -176,8 +178,8 @@ func (q *requests) check(most int) error {
 // keptMost is the maximum number of kept requests.
 func (c *Census[E]) keptMost() int { return min(c.limits.HalfOpen, requestsMax) }
 
-// nextID returns a number for the next request of a host, or 0 if no further request of the host
-// may be stored.
+// nextID returns a number for the next request of a host, or 0 if the limits do not allow another
+// stored request of this host.
 func (s *Handshakes[E]) nextID(host string) uint64 {
 	c := &s.peers.Census
 	if len(s.Kept.list) >= c.keptMost() || c.hosts != nil &&
@@ -188,7 +190,7 @@ func (s *Handshakes[E]) nextID(host string) uint64 {
 	return s.Kept.ids
 }
 
-// Requests is the number of stored connection requests.
+// Requests returns the number of stored connection requests.
 func (s *Handshakes[E]) Requests() int { return len(s.Kept.list) }
 
 // CheckRequests verifies that the indexes of the stored connection requests are consistent, and
@@ -221,8 +223,7 @@ func (s *Handshakes[E]) ask(hello *frag.Hello, key peerKey) Answer {
 	return s.answerKept(r, hello)
 }
 
-// tell sends a Reject, or the name of another module, to the sender of a Hello that is not
-// accepted.
+// tell answers a Hello that is not accepted, with a Reject or with the name of another module.
 func (s *Handshakes[E]) tell(answer Answer, hello *frag.Hello, to []byte) {
 	if len(answer.Moved) > 0 && hello.Features&frag.FeatureKept == 0 {
 		answer = Answer{Reject: frag.Reject{Reason: frag.RejectOwner}}
@@ -243,10 +244,10 @@ func (s *Handshakes[E]) tell(answer Answer, hello *frag.Hello, to []byte) {
 	}
 }
 
-// answerKept answers a Hello of a peer whose stored request is undecided, was refused, or was sent
-// to another module. If the label in the Hello differs from the label of the stored request, the
-// peer must wait until the request is decided or too old. If each new label caused a new request, a
-// peer could cause any number of requests by changing its label.
+// answerKept answers a Hello of a peer whose stored request is undecided, was refused, or was
+// redirected to another module. If the label in the Hello differs from the label of the stored
+// request, the peer must wait until the request is decided or has expired. If each new label caused
+// a new request, a peer could cause any number of requests by changing its label.
 func (s *Handshakes[E]) answerKept(r *request, hello *frag.Hello) Answer {
 	if r.label != string(hello.Label) {
 		return later
@@ -267,16 +268,17 @@ func (s *Handshakes[E]) answerKept(r *request, hello *frag.Hello) Answer {
 	return Answer{Reject: frag.Reject{Reason: frag.RejectKept, Code: waitMs(wait)}}
 }
 
-// waitMs returns a time in milliseconds, rounded up, and at least 1.
+// waitMs converts a time to milliseconds, rounded up. The result of waitMs is at least 1 and at
+// most KeepMax.
 func waitMs(d time.Duration) uint16 {
 	return uint16(min(max((d+time.Millisecond-1)/time.Millisecond, 1), KeepMax/time.Millisecond))
 }
 
 // Decide stores the application's answer to a connection request, and tells the peer to ask again.
-// The application's answer to a request is stored until the peer should have asked again, even if
+// The application's answer stays stored long enough for the peer to ask again by itself, even if
 // the packets that tell the peer to ask again are lost. If the answer has the reason RejectKept,
 // the request stays undecided, and only its deadline changes. The peer learns the new deadline when
-// it asks again. Decide returns false if no request with the number "id" waits for an answer.
+// it asks again. If no request with the number "id" waits for an answer, Decide returns false.
 func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 	r, now := s.Kept.byID(id), *s.now
 	if r == nil || r.decided || now >= r.until {
@@ -295,12 +297,13 @@ func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 	return true
 }
 
-// callAgain is the time until the next attempt to tell a peer to ask again, if the limit on Rejects
-// prevented the packet.
+// If the limit on Rejects prevents the packet that tells a peer to ask again, callAgain is the time
+// until the next attempt.
 const callAgain = time.Millisecond
 
-// The method "call" tells a peer to ask again, because the application has decided on the peer's
-// request. The method "call" also sets the time at which the packet is repeated.
+// The method "call" sends a packet that tells a peer to ask again, because the application has
+// decided on the peer's request. The method "call" also sets the time at which this packet is
+// repeated.
 func (s *Handshakes[E]) call(r *request, now Time) {
 	if !r.informed {
 		return // the peer asks regularly
@@ -352,8 +355,8 @@ func (s *Handshakes[E]) OnRequestsTimer() bool {
 	return true
 }
 
-// onKept handles a Reject which reports that the peer's application delays its decision, or has now
-// decided.
+// onKept handles a Reject which reports that the peer's application delays its decision, or has
+// decided after a delay.
 func (s *Handshakes[E]) onKept(ep E, wait time.Duration) bool {
 	e := s.peers.end(ep)
 	hs := e.Handshake
@@ -371,20 +374,20 @@ func (s *Handshakes[E]) onKept(ep E, wait time.Duration) bool {
 	return true
 }
 
-// askAnew prepares a handshake, which has waited for the decision of the peer's application, for
-// its next Hello. New nonces make late answers to earlier Hellos invalid.
+// askAnew prepares the next Hello of a handshake that has waited for the decision of the peer's
+// application. The Hello has new nonces, so that late answers to earlier Hellos are invalid.
 func (s *Handshakes[E]) askAnew(ep E) {
 	hs := s.peers.end(ep).Handshake
 	hs.Wake(*s.now, s.timeout)
 	hs.Nonces = s.nonces()
 }
 
-// errOtherHost means that the peer names a module on a host that is not the peer's host. A peer may
-// not make this side send Hellos to other hosts.
+// errOtherHost means that the peer redirects this side to a module on another host than its own.
+// Peers are not allowed to make this side send Hellos to other hosts.
 var errOtherHost = errors.New("meet: the other module is on another host")
 
-// errMovedTwice means that the peer has redirected this endpoint to a module that redirects the
-// endpoint again. An endpoint may be redirected only once.
+// errMovedTwice means that the peer has redirected this endpoint to a module that has redirected
+// the endpoint again. An endpoint follows only one redirection.
 var errMovedTwice = errors.New("meet: moved for the second time")
 
 // onMoved makes an endpoint connect to another module of the peer's process, which the peer's

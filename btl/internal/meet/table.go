@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/slots"
 )
 
-// Table holds the endpoints of a module. Each endpoint has a slot, whose number is a part of the
-// endpoint's tag. An endpoint is also found by its peer's connection tag and by its peer's address.
+// Table contains the endpoints of a module. Each endpoint has a slot, whose number is a part of the
+// endpoint's tag. A Table also has indexes by the peer's connection tag and by the peer's address.
 //
 //	packet       tag ----------------------> slots
 //	first Hello  incarnation, tag, address > byTag
@@ -23,8 +23,8 @@ type Table[E comparable] struct {
 	births uint64 // endpoints ever made
 }
 
-// slotBits is the number of bits of a connection tag that hold the slot number. The other bits are
-// random.
+// The lowest slotBits bits of a connection tag are the slot number. The remaining bits of a
+// connection tag are random.
 const slotBits = 20
 
 // Init makes an empty table for at most endpointsMax endpoints. The function "end" returns the End
@@ -52,13 +52,13 @@ func (t *Table[E]) At(slot uint32) E { return t.slots.At(slot) }
 // belongs to the table, and is valid until the next Add.
 func (t *Table[E]) All() []E { return t.slots.Values() }
 
-// Len is the number of endpoints.
+// Len returns the number of endpoints.
 func (t *Table[E]) Len() int { return t.slots.Len() }
 
 // Alone reports whether the table has exactly one endpoint.
 func (t *Table[E]) Alone() bool { return t.slots.Len() == 1 }
 
-// Leads returns how many endpoints ByPeer can find, and how many ByAddr can find.
+// Leads returns the number of endpoints that ByPeer can find, and the number that ByAddr can find.
 func (t *Table[E]) Leads() (byPeer, byAddr int) { return len(t.byTag), len(t.byAddr) }
 
 // Full reports whether no slot is free.
@@ -70,7 +70,8 @@ func (t *Table[E]) Holds(ep E) bool {
 	return int(slot) < len(t.All()) && t.At(slot) == ep
 }
 
-// Add gives an endpoint a slot and an unpredictable connection tag. A slot must be free.
+// Add gives an endpoint a slot and an unpredictable connection tag. The caller must call Add only
+// if a slot is free.
 func (t *Table[E]) Add(ep E, random uint64) {
 	e := t.end(ep)
 	t.births++
@@ -86,8 +87,8 @@ func (t *Table[E]) Rename(ep E, random uint64) {
 }
 
 // Remove removes an endpoint that has ended, so that later packets, Hellos and Connects do not find
-// the endpoint. If the removed endpoint has displaced other endpoints, Remove registers the latest
-// of these that is still in use.
+// the endpoint. If the removed endpoint has displaced earlier endpoints of the address, Remove
+// registers the latest of them that is still in use.
 func (t *Table[E]) Remove(ep E) {
 	e := t.end(ep)
 	if e.State == Accepting {
@@ -100,9 +101,9 @@ func (t *Table[E]) Remove(ep E) {
 	t.leave(ep, e.Addr)
 }
 
-// Move gives an endpoint another address of its peer. Move must not be called for an endpoint that
-// is bound to an endpoint of the peer. If a connected endpoint is already registered for the new
-// address, that endpoint stays registered.
+// Move changes the address of an endpoint's peer. The caller must not call Move for an endpoint
+// that is bound to an endpoint of the peer. If a connected endpoint is already registered for the
+// new address, this connected endpoint stays registered.
 func (t *Table[E]) Move(ep E, addr string) {
 	var none E
 	e := t.end(ep)
@@ -140,7 +141,7 @@ func (t *Table[E]) Merge(ep, half E) {
 }
 
 // ByPeer returns the local endpoint that is bound to the peer's endpoint with the given tag and
-// address.
+// address, or the zero value if there is none.
 func (t *Table[E]) ByPeer(peer PeerTag, addr string) E { return t.byTag[peerKey{peer, addr}] }
 
 // SetPeer sets the peer tag of an endpoint, by which ByPeer finds the endpoint.
@@ -158,7 +159,7 @@ func (t *Table[E]) ForgetPeer(ep E) {
 	}
 }
 
-// ByAddr returns the endpoint registered for an address, or the zero value.
+// ByAddr returns the endpoint registered for an address, or the zero value if there is none.
 func (t *Table[E]) ByAddr(addr string) E { return t.byAddr[addr] }
 
 // Known reports whether an endpoint is the one registered for its peer's address.
@@ -184,7 +185,7 @@ func (t *Table[E]) ForgetAddr(ep E) {
 }
 
 // Linger records that the peer of a connected endpoint has closed the connection. After Linger,
-// Connect does not find the endpoint, and no late HelloAck connects the endpoint again.
+// Connect does not find the endpoint, and a late HelloAck cannot connect the endpoint again.
 func (t *Table[E]) Linger(ep E) {
 	e := t.end(ep)
 	e.State, e.Handshake = Lingering, nil
@@ -204,7 +205,7 @@ func (t *Table[E]) leaveAddr(ep E) {
 	}
 }
 
-// The method "chain" yields an endpoint, then the endpoint that it has displaced, and so on.
+// The method "chain" yields the endpoint d, then the endpoint that d has displaced, and so on.
 func (t *Table[E]) chain(d E) func(func(E) bool) {
 	return func(yield func(E) bool) {
 		var none E
@@ -245,11 +246,11 @@ func (t *Table[E]) StandBehind(ep, newer E) {
 	n.setDisplaced(ep)
 }
 
-// EarlierLives returns the endpoints that must end because another incarnation of the peer was
-// reached through ep. EarlierLives returns endpoints of other incarnations that ep has displaced,
-// or that have the same address and were made before ep. An endpoint that was made after ep may be
-// of a later incarnation, because the packet that proved the peer's address may be old.
-// EarlierLives also empties the chain of endpoints that ep has displaced.
+// EarlierLives returns the endpoints that must end because they belong to earlier incarnations of
+// the peer than the endpoint ep. EarlierLives returns the endpoints of other incarnations that ep
+// has displaced, and those that have the same address and were made before ep. An endpoint that was
+// made after ep possibly belongs to a later incarnation, because the packet that proved the peer's
+// address can be old. EarlierLives also empties the chain of endpoints that ep has displaced.
 func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	var none E
 	e := t.end(ep)
@@ -272,11 +273,11 @@ func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	return ended
 }
 
-// Free reports whether the endpoint "ep" may be bound to the peer's endpoint with the connection
-// tag "tag". The argument "offered" of Free is the tag of the peer's endpoint to which ep's own tag
-// was sent, or 0 if there is none. Free returns true if "offered" is 0 or equals "tag". Free also
-// returns true if the peer's endpoint "offered" is connected to another local endpoint, because it
-// cannot also be connected to ep.
+// Free reports whether it is allowed to bind the endpoint "ep" to the peer's endpoint with the
+// connection tag "tag". The argument "offered" of Free is the tag of the peer's endpoint to which
+// ep's own tag was sent, or 0 if there is none. Free returns true if "offered" is 0 or equals
+// "tag". Free also returns true if the peer's endpoint "offered" is connected to another local
+// endpoint, because a peer's endpoint cannot be connected to two local endpoints.
 func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	if offered == 0 || offered == tag {
 		return true
@@ -291,8 +292,8 @@ func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	return state == Connected || state == Lingering
 }
 
-// OfOtherLives counts the endpoints at an address that were connected to another incarnation of the
-// peer.
+// OfOtherLives returns the number of endpoints at an address that were connected to another
+// incarnation of the peer.
 func (t *Table[E]) OfOtherLives(addr string, life uint64) (n int) {
 	for _, ep := range t.atAddr[addr] {
 		e := t.end(ep)
@@ -303,8 +304,9 @@ func (t *Table[E]) OfOtherLives(addr string, life uint64) (n int) {
 	return n
 }
 
-// OldestLingering returns the oldest endpoint that an incarnation of a peer at an address has
-// closed, or the zero value. A lingering endpoint only repeats its last ACK.
+// OldestLingering returns the oldest endpoint at an address that the given incarnation of the peer
+// has closed. If the given incarnation has closed no endpoint at the address, OldestLingering
+// returns the zero value. A lingering endpoint only repeats its last ACK.
 func (t *Table[E]) OldestLingering(addr string, life uint64) (oldest E) {
 	var none E
 	for _, ep := range t.atAddr[addr] {
@@ -318,8 +320,8 @@ func (t *Table[E]) OldestLingering(addr string, life uint64) (oldest E) {
 }
 
 // HalfOpenTo returns the latest half-open endpoint for a module with the given address and
-// incarnation, where an incarnation of 0 means any incarnation. ByAddr may return a different
-// endpoint for the same address, which is an earlier connection that is about to end.
+// incarnation, where an incarnation of 0 means any incarnation. ByAddr can return a different
+// endpoint for the same address, if an earlier connection is about to end.
 func (t *Table[E]) HalfOpenTo(incarnation uint64, addr string) (found E) {
 	var none E
 	for _, ep := range t.atAddr[addr] {
@@ -347,8 +349,8 @@ func (t *Table[E]) displacesItself(ep E) bool {
 	return false
 }
 
-// Check verifies that each endpoint is in its slot, and that the indexes by peer and by address are
-// consistent. Check allocates no memory.
+// Check returns an error if an endpoint is not in its slot, or if the indexes by peer and by
+// address are inconsistent. Check allocates no memory.
 func (t *Table[E]) Check() error {
 	var none E
 	byTag, byAddr, half := 0, 0, 0

@@ -2,9 +2,9 @@ package numbers
 
 import "gobtl/internal/seq"
 
-// Fragments assigns ids to the fragments that are sent to one peer in several packets. An id is
-// assigned only while the ids of all incomplete fragments are close together, because the peer
-// finds an incomplete fragment by the lower bits of its id.
+// Fragments assigns ids to the fragments that are sent to one peer in several packets. The ids of
+// all incomplete fragments must be close together, because the peer finds an incomplete fragment by
+// the lower bits of its id.
 //
 // The methods of Fragments take two packet numbers. The argument "oldest" is the number of the
 // oldest packet in flight, and "next" is the number of the next packet to be sent.
@@ -15,7 +15,7 @@ type Fragments struct {
 	mark     seq.Num // acknowledged: the fragments before markID have ended
 }
 
-// Init starts the ids behind last.
+// Init makes last+1 the next id.
 func (n *Fragments) Init(last uint32) { n.last, n.finished, n.markID = last, last, last }
 
 // Last returns the latest id.
@@ -32,8 +32,8 @@ func (n *Fragments) Take(oldest, next seq.Num) uint32 {
 	return n.last
 }
 
-// MayTake reports whether the latest id is less than "most" ahead of the id of the oldest fragment
-// that may be incomplete.
+// MayTake reports whether the id of the next fragment is available, which requires that the latest
+// id is less than "most" ahead of the oldest fragment that is possibly incomplete.
 func (n *Fragments) MayTake(most uint32, oldest, next seq.Num) bool {
 	n.finish(oldest, next)
 	return n.last-n.finished < most

@@ -2,7 +2,8 @@ package numbers
 
 import "gobtl/btl/internal/port"
 
-// Numbers holds the packet numbers of one connection. The zero value means that no packet was sent.
+// Numbers contains the packet numbers of one connection. A zero Numbers means that no packet was
+// sent.
 type Numbers struct {
 	ways [2]way // by channel
 	// Seen is the number of the latest accepted packet of the peer, and SeenBy is the channel of
@@ -11,7 +12,7 @@ type Numbers struct {
 	SeenBy port.Which
 }
 
-// The type "way" holds the packet numbers of one channel.
+// The type "way" contains the packet numbers of one channel.
 type way struct {
 	latest  uint32 // the latest number taken or skipped, modulo 2^32 as on the wire
 	skipped uint32 // the latest skipped number
@@ -20,7 +21,7 @@ type way struct {
 
 const (
 	// SkipEvery is the average number of used packet numbers for each skipped packet number. If
-	// packets are held back (get a number but are not sent), numbers may be skipped more often than
+	// packets are held back (get a number but are not sent), numbers can be skipped more often than
 	// once in SkipEvery numbers.
 	SkipEvery = 512
 	// skipsLeast is a lower bound of the average number of skipped packet numbers for each packet
@@ -43,8 +44,8 @@ type withholding struct {
 	from uint32 // a random number, which selects where in the batch to look for the packet
 }
 
-// Init sets the source of random numbers. On average, one of "every" packets gets a number but is
-// not sent, or no packet if "every" is 0.
+// Init sets the source of random numbers. On average, one of "every" packets is held back (gets a
+// number but is not sent). If "every" is 0, no packet is held back.
 func (s *Source) Init(random func() uint64, every int) { s.random, s.every = random, uint64(every) }
 
 // Due reports whether a packet of the channel's batch must be held back (must get a number, but
@@ -73,7 +74,7 @@ func (n *Numbers) Take(s *Source, by port.Which, count uint32) uint32 {
 // Saw records the number and the channel of an accepted packet of the peer.
 func (n *Numbers) Saw(number uint32, by port.Which) { n.Seen, n.SeenBy = number, by }
 
-// Latest is the number of the latest packet on each channel.
+// Latest returns the number of the latest packet on each channel.
 func (n *Numbers) Latest() [2]uint32 {
 	return [2]uint32{n.ways[port.Command].latest, n.ways[port.Data].latest}
 }

@@ -11,7 +11,7 @@ import (
 // Time is an instant on the module's clock, in nanoseconds.
 type Time = mono.Time
 
-// Debt is an endpoint's Receiver, with its links in the lists of outstanding ACKs.
+// Debt contains an endpoint's Receiver, and the endpoint's links in the lists of outstanding ACKs.
 type Debt[E any] struct {
 	reliability.Receiver
 	Of           E // the endpoint
@@ -26,15 +26,15 @@ func (d *Debt[E]) Begin(of E) { d.Of = of }
 // Take copies the Receiver of the given Debt into d.
 func (d *Debt[E]) Take(from *Debt[E]) { d.Receiver = from.Receiver }
 
-// Ledger holds the endpoints with outstanding ACKs, ordered by the times when the ACKs are due.
+// Ledger contains the endpoints with outstanding ACKs, ordered by the times when the ACKs are due.
 type Ledger[E any] struct {
 	Soon, Later list[E]
 	Lulls       uint32 // number of empty polls directly after a poll with packets
 	lull        bool   // the latest poll was empty
 }
 
-// NoteLull records whether a poll has received no packet. A lull is an empty poll directly after a
-// poll with packets, and NoteLull counts the lulls.
+// NoteLull records whether a poll has received no packet, and counts the lulls. A lull is an empty
+// poll directly after a poll with packets.
 func (l *Ledger[E]) NoteLull(nothing bool) {
 	if nothing && !l.lull {
 		l.Lulls++
@@ -42,7 +42,7 @@ func (l *Ledger[E]) NoteLull(nothing bool) {
 	l.lull = nothing
 }
 
-// Len is the number of endpoints with an outstanding ACK.
+// Len returns the number of endpoints with an outstanding ACK.
 func (l *Ledger[E]) Len() int { return l.Soon.count + l.Later.count }
 
 // Owe puts an endpoint at the end of a list of outstanding ACKs, or at the front if the ACK is due
@@ -66,8 +66,8 @@ func (l *Ledger[E]) Owe(d *Debt[E], now Time) {
 	d.Owed = true
 }
 
-// Settle removes an endpoint from its list of outstanding ACKs, because the ACK was sent or
-// dropped.
+// Settle removes an endpoint from its list of outstanding ACKs. The caller calls Settle when the
+// ACK was sent or dropped.
 func (l *Ledger[E]) Settle(d *Debt[E]) {
 	switch {
 	case d.held:
@@ -81,9 +81,10 @@ func (l *Ledger[E]) Settle(d *Debt[E]) {
 // ripeLooks is the maximum number of endpoints that one call of Ripen examines.
 const ripeLooks = 8
 
-// Ripen makes an outstanding ACK due now if the ACK covers at least a batch of packets. Ripen is
-// called when a poll has received nothing. A sender with one batch in flight may wait for the ACK
-// of the batch before it sends more. No sender waits for the ACK of fewer packets than a batch.
+// Ripen makes those outstanding ACKs due immediately that cover at least a batch of packets. The
+// caller calls Ripen when a poll has received nothing. A sender with one batch in flight possibly
+// waits for the ACK of the batch before it sends more. No sender waits for the ACK of fewer packets
+// than a batch.
 func (l *Ledger[E]) Ripen(now Time, rules *reliability.Rules) {
 	d := l.Soon.First
 	for n := 0; d != nil && n < ripeLooks; n++ {
@@ -114,8 +115,8 @@ func (d *Debt[E]) Tally(t *Tally) error {
 	return nil
 }
 
-// Check verifies that each list has as many endpoints as the Tally t, in the order in which their
-// ACKs are due.
+// Check returns an error if a list has a different number of endpoints than the Tally t, or if the
+// endpoints are not in the order in which their ACKs are due.
 func (l *Ledger[E]) Check(t Tally, now Time) error {
 	if err := l.Soon.check(t.owing, now); err != nil {
 		return fmt.Errorf("list of ACKs: %w", err)

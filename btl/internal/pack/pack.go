@@ -16,20 +16,20 @@ import (
 	"gobtl/frag"
 )
 
-// Pack describes a packet to which small fragments are still added. The zero Pack is not open.
+// Pack describes a packet to which small fragments can still be added. A zero Pack is not open.
 type Pack struct {
 	bytes   uint32 // datagram size with header, or 0 if the Pack is not open
 	records uint32
 	tag     uint8 // tag of the first record
 }
 
-// Open reports whether the Pack has fragments.
+// Open reports whether the Pack contains at least one fragment.
 func (p *Pack) Open() bool { return p.bytes != 0 }
 
-// Bytes is the size of the Pack as a datagram, or 0 if the Pack is not open.
+// Bytes returns the size of the Pack as a datagram, or 0 if the Pack is not open.
 func (p *Pack) Bytes() int { return int(p.bytes) }
 
-// Records is the number of fragments in the Pack.
+// Records returns the number of fragments in the Pack.
 func (p *Pack) Records() int { return int(p.records) }
 
 // Header sets the fields of a packet's header that depend on the fragments in the Pack.
@@ -40,8 +40,8 @@ func (p *Pack) Header(h *frag.Header) {
 	}
 }
 
-// Fits reports whether a fragment of sizeBytes fits into the Pack, if the Pack's datagram may have
-// up to mostBytes. Any fragment fits into a Pack that is not open.
+// Fits reports whether a fragment of sizeBytes can be added to the Pack without making its datagram
+// longer than mostBytes. Any fragment fits into a Pack that is not open.
 func (p *Pack) Fits(sizeBytes, mostBytes int) bool {
 	if p.records > 1 {
 		return int(p.bytes)+frag.RecordHeaderBytes+sizeBytes <= mostBytes
@@ -55,7 +55,8 @@ func (p *Pack) Begin(tag uint8, sizeBytes int) {
 	*p = Pack{bytes: uint32(frag.FragHeaderBytes + sizeBytes), records: 1, tag: tag}
 }
 
-// Append copies a further fragment to the datagram b of the Pack. The fragment must fit.
+// Append copies another fragment to the datagram b of the Pack. The caller must have checked with
+// Fits that the fragment fits.
 func (p *Pack) Append(b []byte, tag uint8, payload []byte) {
 	if p.records == 1 {
 		const at = frag.FragHeaderBytes + frag.RecordHeaderBytes

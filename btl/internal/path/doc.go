@@ -1,5 +1,6 @@
-// Package path runs the path MTU searches to a module's peers, measures round trips, and detects
-// when credits beyond the receive buffer cause overruns.
+// Package path runs the path MTU searches to a module's peers, and measures round trips. Package
+// path also detects overruns of the receive buffer, which occur if peers have more credits than the
+// buffer has room for.
 //
 //	Begin, Pong, Lost, Delivered,  +-------+   Host (send a Ping, use a size, end a narrow path)
 //	Refused, Expire -------------> | Paths |--> pmtu.Search, one for each endpoint
@@ -8,12 +9,12 @@
 //	Look ------------------------------> Overruns (overruns of the receive buffer)
 //
 // Three things to know:
-//   - A Search (package pmtu) decides which sizes to probe, and Paths runs the timer of the Search
-//     and sends the probes through the Host.
-//   - A path is narrow if all packets of the base size are lost for as long as a live peer may be
-//     silent, although the peer answers smaller packets.
-//   - A measured round trip is used only after several answers, because the first answers may be
-//     delayed by queues even on a short path.
+//   - A Search (package pmtu) decides which sizes to probe. Paths runs the timer of the Search, and
+//     sends the probes through the Host.
+//   - A path is narrow if all packets of the base size are lost although the peer answers smaller
+//     packets. The loss must last for as long as a live peer is allowed to be silent.
+//   - A measured round trip is used only after several answers, because queues can delay the first
+//     answers even on a short path.
 //
 // Only one goroutine may use the values of package path.
 package path

@@ -16,16 +16,17 @@ type Time = mono.Time
 const (
 	// roundTrip is the assumed round trip to a peer until a round trip is measured.
 	roundTrip = 10 * time.Millisecond
-	// pongsMax is the maximum number of a peer's Pings that are answered within pongsEvery.
+	// pongsMax is the maximum number of Pings of one peer that are answered in each interval
+	// pongsEvery.
 	pongsMax   = 32
 	pongsEvery = 10 * time.Millisecond
 )
 
-// Path is the state of the path to one peer. The zero value has no search.
+// Path is the state of the path to one peer. A zero Path has no path MTU search.
 type Path struct {
 	*search // nil before Paths.Begin, and over a reliable fabric
 	trip    *trip
-	// pongs counts the Pings that were answered after the time pongsAt.
+	// pongs is the number of Pings that were answered since the time pongsAt.
 	pongsAt Time
 	pongs   uint8
 	near    bool // the path is so short that round trips need not be measured
@@ -33,7 +34,7 @@ type Path struct {
 	wants bool
 }
 
-// The type "search" holds the path MTU search of a path.
+// The type "search" contains the path MTU search of a path.
 type search struct {
 	pmtu.Search
 	doubt   doubt
@@ -41,8 +42,8 @@ type search struct {
 	beganAt Time       // when the search began
 }
 
-// The type "doubt" holds the time when a test of the size in use began, both on the timers' clock
-// and on a clock that does not advance while the process is suspended.
+// The type "doubt" contains the time when a test of the size in use began. The time is stored both
+// on the timers' clock and on a clock that does not advance while the process is suspended.
 type doubt struct{ since, unpaused Time }
 
 // Searching reports whether the path MTU search has a next step.
@@ -51,11 +52,11 @@ func (p *Path) Searching() bool { return p.search != nil && p.room != 0 }
 // Begun reports whether Paths.Begin has started a path MTU search.
 func (p *Path) Begun() bool { return p.search != nil }
 
-// FirstProbePending reports whether the first probe of a connection is not sent yet, or may still
-// be answered.
+// FirstProbePending reports whether the first probe of a connection is not sent yet, or was sent
+// and can still be answered.
 func (p *Path) FirstProbePending() bool { return p.search == nil || p.Search.FirstProbePending() }
 
-// Holes is the number of times that the search had to give up the size in use.
+// Holes returns the number of times that the search had to give up the datagram size in use.
 func (p *Path) Holes() int {
 	if p.search == nil {
 		return 0
@@ -63,8 +64,8 @@ func (p *Path) Holes() int {
 	return p.Search.Holes()
 }
 
-// WantsDelivered reports whether Delivered must be called for each packet that the peer
-// acknowledges now.
+// WantsDelivered reports whether the caller must call Delivered for each packet that the peer
+// acknowledges at present.
 func (p *Path) WantsDelivered() bool { return p.wants }
 
 // Delivered records the arrival of a packet (see pmtu.Search.Delivered). Delivered may be called
@@ -74,7 +75,7 @@ func (p *Path) Delivered(now, sentAt Time, sizeBytes int, alone bool) {
 	p.changed()
 }
 
-// The method "changed" is called after each change of the search.
+// The method "changed" is called after each change of the search, and updates the field "wants".
 func (p *Path) changed() { p.wants = p.Search.WantsDelivered() }
 
 // MayPong reports whether the limit on Pongs allows an answer to a Ping of the peer.
@@ -85,20 +86,20 @@ func (p *Path) MayPong(now Time) bool {
 	return p.pongs < pongsMax
 }
 
-// Ponged counts a Ping that was answered.
+// Ponged counts a Ping that was answered, for the limit on Pongs.
 func (p *Path) Ponged() { p.pongs++ }
 
-// Silence holds the times since the latest answers of a peer.
+// Silence contains the times since the latest packet and the latest acknowledgement of a peer.
 type Silence struct {
 	Quiet     time.Duration // time since the peer's latest packet
 	Acked     time.Duration // time since the peer's latest acknowledgement
 	DeadAfter time.Duration // longest time for which an answer of the peer may be outstanding
 }
 
-// Host carries out what Paths decides.
+// Host carries out the decisions of Paths.
 type Host[E any] interface {
-	// Clocks returns the addresses of two present times. The time "unpaused" is on a clock that does
-	// not advance while the process is suspended. The time "timers" is the clock of the timers.
+	// Clocks returns the addresses of two clock values. The clock "unpaused" does not advance while
+	// the process is suspended. The clock "timers" determines when timers expire.
 	Clocks() (unpaused, timers *Time)
 	Random() uint64
 	At(slot uint32) E
@@ -107,7 +108,7 @@ type Host[E any] interface {
 	// that it is unknown.
 	RoundTrip(ep E) (trip, deviation time.Duration)
 	Silence(ep E) Silence
-	// Ping sends a Ping of a size in bytes, if a buffer is free.
+	// Ping sends a Ping whose datagram has sizeBytes. If no buffer is free, Ping sends nothing.
 	Ping(ep E, nonce uint64, sizeBytes int)
 	// Use sets the maximum size of later datagrams to the peer.
 	Use(ep E, sizeBytes int)
@@ -116,7 +117,7 @@ type Host[E any] interface {
 	EndNarrow(ep E, baseBytes int)
 }
 
-// Paths holds the path MTU searches of a module's endpoints.
+// Paths runs the path MTU searches of a module's endpoints.
 type Paths[E any] struct {
 	host   Host[E]
 	now    *Time // unpaused: see Host.Clocks
@@ -136,14 +137,14 @@ func (s *Paths[E]) Init(
 	return err
 }
 
-// Len is the number of running timers.
+// Len returns the number of running timers.
 func (s *Paths[E]) Len() int { return s.timers.Len() }
 
 // Deadline returns the time at which the first timer expires.
 func (s *Paths[E]) Deadline() Time { return s.timers.Deadline() }
 
 // Begin starts the path MTU search of a connection that both sides have established. The argument
-// "most" of Begin is the largest datagram size, in bytes, that the search may reach.
+// "most" of Begin is the largest datagram size, in bytes, that the search tries.
 func (s *Paths[E]) Begin(ep E, most int) {
 	p, _ := s.of(ep)
 	now := *s.clock
@@ -184,7 +185,7 @@ func (s *Paths[E]) search(ep E) {
 	s.host.Use(ep, p.Size)
 }
 
-// wait returns the longest time that an answer to a probe should take.
+// wait returns the time after which a probe without an answer counts as lost.
 func (s *Paths[E]) wait(ep E) time.Duration {
 	const deviations = 4
 	trip, deviation := s.host.RoundTrip(ep)
@@ -196,8 +197,8 @@ func (s *Paths[E]) wait(ep E) time.Duration {
 
 // Narrow reports whether the path has carried only small packets for longer than the time "after".
 // Narrow does not count time during which the process was suspended. If the peer is silent, the
-// path is not regarded as narrow, because the peer may be dead. A path is not narrow if the peer
-// has acknowledged a packet within the time "after".
+// path does not count as narrow, because the peer is possibly dead. A path is also not narrow if
+// the peer has acknowledged a packet within the time "after".
 func (s *Paths[E]) Narrow(ep E, after time.Duration) bool {
 	p, _ := s.of(ep)
 	if p.search == nil {
@@ -271,11 +272,11 @@ func (s *Paths[E]) Lost(ep E, sizeBytes int, alone bool) {
 	}
 }
 
-// GoOn takes the next step of a path MTU search after its stage has changed.
+// GoOn takes the next step of a path MTU search, after a change of its stage.
 func (s *Paths[E]) GoOn(ep E) { s.search(ep) }
 
-// Refused records that the local system has refused a packet as too large. The path MTU search
-// continues in the next poll, because Refused may be called from within a send.
+// Refused records that the local system has refused a packet as too large. The path MTU search does
+// not continue before the next poll, because Refused can be called during a send.
 func (s *Paths[E]) Refused(ep E, sizeBytes int) {
 	p, _ := s.of(ep)
 	if p.search != nil && p.TooLarge(*s.clock, sizeBytes, s.host.Random()) {

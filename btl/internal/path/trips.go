@@ -28,23 +28,23 @@ const (
 	// tripFirst Pings are answered, each Ping is sent tripSoon after the previous answer.
 	tripFirst = 4
 	tripSoon  = 200 * time.Millisecond
-	// tripEvery is the interval between two Pings after tripFirst answers. A round trip expires
-	// after tripPeriod, because the path may have changed.
+	// tripEvery is the interval between two Pings after tripFirst answers. A measured round trip
+	// expires after tripPeriod, because the path can change.
 	tripEvery  = time.Second
 	tripPeriod = 10 * time.Second
 	// overrunsEvery is the minimum interval between two queries of the fabric's overrun counters.
 	overrunsEvery = 10 * time.Millisecond
-	// overrunsLeast is the minimum number of packets between two queries of the overrun counters,
-	// unless a channel holds fewer packets.
+	// overrunsLeast is the minimum number of packets between two queries of the overrun counters. If
+	// the receive buffers of a channel hold fewer packets, this lower number applies.
 	overrunsLeast = 16
 )
 
-// MayMeasure reports whether a round trip to the peer may be measured now.
+// MayMeasure reports whether a measurement of the round trip to the peer is due.
 func (p *Path) MayMeasure(now Time) bool {
 	return !p.near && (p.trip == nil || now >= p.trip.nextAt)
 }
 
-// Measure records that a Ping with a nonce is sent to measure the round trip.
+// Measure records that a Ping with the given nonce is sent to measure the round trip.
 func (p *Path) Measure(now Time, nonce uint64) {
 	if p.trip == nil {
 		p.trip = new(trip)
@@ -88,8 +88,8 @@ func (t *trip) answered(now Time) (least time.Duration, known bool) {
 	return d, t.answers == tripFirst
 }
 
-// Overruns detects overruns of the receive buffers of two channels. The zero value of Overruns
-// detects no overruns.
+// Overruns detects overruns of the receive buffers of two channels. A zero Overruns detects no
+// overruns.
 type Overruns struct {
 	channels [2]fabric.Overrunner
 	lookedAt Time
@@ -99,9 +99,9 @@ type Overruns struct {
 	fewest   uint64 // packets between two queries
 }
 
-// Init sets the two channels, each of which has receive buffers for "capacity" packets. Init
-// returns false if a channel does not count overruns, so that credits beyond the receive buffer
-// would be unsafe.
+// Init sets the two channels, each of which has receive buffers for "capacity" packets. If a
+// channel does not count overruns, Init returns false, and granting more credits than the receive
+// buffer has room for is unsafe.
 func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	cmd, ok := command.(fabric.Overrunner)
 	dat, both := data.(fabric.Overrunner)
@@ -113,8 +113,8 @@ func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	return true
 }
 
-// Rest is called while no credits exceed the receive buffer, and stops the detection of overruns
-// until the next call of Look.
+// Rest stops the detection of overruns until the next call of Look. The caller calls Rest while no
+// credits exceed the receive buffer.
 func (o *Overruns) Rest() { o.looking = false }
 
 // Look queries the fabric's overrun counters, if a query is due. The argument "received" of Look is
@@ -130,8 +130,8 @@ func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
 	return overrun && known, known
 }
 
-// The method "due" reports whether to query the fabric's overrun counters, given the total number
-// of received packets.
+// The method "due" reports whether a query of the fabric's overrun counters is due. The argument
+// "received" is the total number of received packets.
 func (o *Overruns) due(now Time, received uint64) bool {
 	return !o.looking || now.Sub(o.lookedAt) >= overrunsEvery && received-o.received >= o.fewest
 }

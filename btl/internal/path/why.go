@@ -1,7 +1,7 @@
 package path
 
-// Why returns a text with the reason for the present datagram size. If the argument "reliable" of
-// Why is true, the fabric loses no datagrams, and there is no path MTU search.
+// Why returns a text that explains the present datagram size. If the argument "reliable" of Why is
+// true, the fabric loses no datagrams, and there is no path MTU search.
 func (p *Path) Why(reliable bool) string {
 	switch {
 	case reliable:

@@ -25,8 +25,8 @@ type Memory struct {
 	idle       []*pieces
 }
 
-// Init makes an empty Memory of a domain. The argument "caps" describes the channel that carries
-// large payloads.
+// Init makes an empty Memory for a fabric domain. The argument "caps" of Init describes the channel
+// that carries large payloads.
 func (m *Memory) Init(dom fabric.Domain, caps *fabric.Caps) {
 	m.dom, m.gathers, m.registers = dom, caps.Gather, caps.FreeRegions
 	m.registered.Init(dom)
@@ -52,8 +52,8 @@ func (m *Memory) Register(mem []byte) (*regcache.Registration, error) {
 	return m.registered.Register(mem)
 }
 
-// Find looks up the caller's registrations that cover the payload's memory, if the fabric gathers
-// payloads.
+// Find looks up the caller's registrations that cover the payload's memory. If the fabric does not
+// gather payloads, Find does nothing.
 func (m *Memory) Find(p *Payload) {
 	switch {
 	case !m.gathers:
@@ -69,8 +69,8 @@ func (m *Memory) Find(p *Payload) {
 
 // Gather reports whether the fabric reads any of the payload's bytes in place, without a copy. If
 // registration is cheap (Caps.FreeRegions), Gather registers the payload's memory for the time of
-// the send. In a payload that fits into one packet, only the last piece can be gathered. The
-// argument "chunked" of Gather is true if the payload is sent in several packets.
+// the send. If a payload of several pieces fits into one packet, only its last piece can be
+// gathered. The argument "chunked" of Gather is true if the payload is sent in several packets.
 func (m *Memory) Gather(p *Payload, chunked bool) bool {
 	if p.pieces != nil {
 		return m.gatherPieces(p, chunked)
@@ -138,8 +138,8 @@ func (m *Memory) drop(p *Payload) {
 	m.own--
 }
 
-// Scatter makes p a payload that consists of the given pieces of memory, at most PiecesMax. Empty
-// pieces are left out. Scatter returns the number of non-empty pieces.
+// Scatter makes p a payload that consists of the given pieces of memory, at most PiecesMax. Scatter
+// skips empty pieces, and returns the number of non-empty pieces.
 func (m *Memory) Scatter(p *Payload, mems [][]byte) (count int) {
 	if n := len(m.idle); n > 0 {
 		p.pieces, m.idle = m.idle[n-1], m.idle[:n-1]
@@ -153,7 +153,7 @@ func (m *Memory) Scatter(p *Payload, mems [][]byte) (count int) {
 	return p.pieces.count
 }
 
-// Join undoes Scatter, and makes the payload empty.
+// Join undoes Scatter. After Join, the payload is empty.
 func (m *Memory) Join(p *Payload) {
 	if p.pieces != nil { // inlined
 		m.join(p)

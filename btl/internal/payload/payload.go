@@ -5,7 +5,7 @@ import "gobtl/fabric"
 // PiecesMax is the maximum number of pieces of memory in a payload.
 const PiecesMax = 8
 
-// Payload is the memory that holds the bytes of a fragment. The zero value is empty.
+// Payload is the memory that contains the bytes of a fragment. A zero Payload is empty.
 type Payload struct {
 	Bytes []byte // the bytes, or nil if they lie in several pieces
 	source
@@ -22,7 +22,7 @@ type source struct {
 	own    bool          // the region is registered for this fragment alone
 }
 
-// pieces is a payload that lies in several pieces of memory.
+// pieces is a payload that consists of several pieces of memory.
 type pieces struct {
 	list  [PiecesMax]piece
 	count int
@@ -39,7 +39,7 @@ type piece struct {
 func (v *pieces) all() []piece { return v.list[:v.count] }
 
 // add appends a piece of memory to the payload unless the piece is empty. The argument "at" of the
-// method "add" is the offset of the piece in the payload, and the result of add is the offset of
+// method "add" is the offset of the piece in the payload. The method "add" returns the offset of
 // the next piece.
 func (v *pieces) add(mem []byte, at uint32) uint32 {
 	if len(mem) == 0 {
@@ -72,15 +72,15 @@ func (v *pieces) copyTo(dst []byte, from uint32) (copied int) {
 	return copied
 }
 
-// Scattered reports whether the payload lies in several pieces of memory.
+// Scattered reports whether the payload consists of several pieces of memory.
 func (p *Payload) Scattered() bool { return p.pieces != nil }
 
 // Registered reports whether memory of the payload is registered only for the send of this
 // fragment.
 func (p *Payload) Registered() bool { return p.own }
 
-// CopyTo copies bytes of the payload to dst, and returns the number of copied bytes. CopyTo begins
-// to copy at the offset "from" of the payload.
+// CopyTo copies bytes of the payload, from the offset "from" on, to dst. CopyTo returns the number
+// of copied bytes.
 func (p *Payload) CopyTo(dst []byte, from uint32) int {
 	if p.pieces != nil {
 		return p.pieces.copyTo(dst, from)
@@ -92,9 +92,9 @@ func (p *Payload) CopyTo(dst []byte, from uint32) int {
 func (p *Payload) InRegion() bool { return p.region != 0 && p.pieces == nil }
 
 // Load puts the next len(dst) bytes of the payload into a packet, at dst. The argument "from" of
-// Load is the payload offset of the first byte to be put into the packet. If the fabric gathers
-// some of the bytes, Load copies only the bytes before the gathered part. Load returns the payload
-// offset and the size of the gathered part, which is the end of the packet.
+// Load is the payload offset of the first byte that Load puts into the packet. If the fabric
+// gathers some of the bytes, Load copies only the bytes before the gathered part. Load returns the
+// payload offset and the size of the gathered part, which is the end of the packet.
 func (p *Payload) Load(dst []byte, from uint32) (gatherAt uint32, gatherBytes uint16) {
 	if p.pieces == nil {
 		if p.region == 0 {

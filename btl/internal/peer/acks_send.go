@@ -17,9 +17,9 @@ type Acks struct {
 // outstanding ACKs.
 type ackDebt = owed.Debt[*Endpoint]
 
-// ackRides reports whether the endpoint's outstanding ACK may be sent as a part of a data packet. A
-// selective ACK that reports a gap needs its own packet, and so does an ACK that requests an ACK in
-// return.
+// ackRides reports whether a data packet can carry the endpoint's outstanding ACK. A selective ACK
+// that reports a gap needs its own packet. An ACK that requests an ACK in return also needs its own
+// packet.
 func (ep *Endpoint) ackRides() bool {
 	return ep.Rcv.Owed && !ep.asking && (!ep.ID.Selective || ep.Rcv.Held() == 0)
 }
@@ -47,7 +47,7 @@ func (ak *Acks) acknowledgeUntil(first *ackDebt, until mono.Time) {
 }
 
 // AcknowledgeAll sends the outstanding ACKs before they are due, except those for lone replies.
-// Without outstanding ACKs, the goroutine that drives the module can sleep longer.
+// Without outstanding ACKs, the goroutine that calls Progress can sleep longer.
 func (ak *Acks) AcknowledgeAll() {
 	if ak.Soon.First != nil {
 		ak.acknowledgeUntil(ak.Soon.First, mono.Never)
@@ -56,13 +56,14 @@ func (ak *Acks) AcknowledgeAll() {
 }
 
 // AckDeadline returns the earliest time at which an outstanding ACK is due. AckDeadline ignores an
-// ACK if its channel cannot take a further packet now.
+// ACK if the channel for this ACK is full.
 func (ak *Acks) AckDeadline() mono.Time {
 	return acksDue(&ak.Port, ak.Soon.First).Min(acksDue(&ak.Port, ak.Later.First))
 }
 
-// acksDue returns the due time of the first ACK in a list that can be sent now, or Never. The
-// argument "first" of acksDue is the first entry of the list of outstanding ACKs.
+// acksDue returns the due time of the first ACK in a list for which the channel has room, or Never
+// if there is none. The argument "first" of acksDue is the first entry of the list of outstanding
+// ACKs.
 func acksDue(p *port.Port, first *ackDebt) mono.Time {
 	for d := first; d != nil && len(p.FreeCtl) > 0; d = d.Behind {
 		c, to := d.Of.AckPath()
@@ -88,7 +89,7 @@ func (ak *Acks) askAck(ep *Endpoint, n seq.Num) {
 }
 
 // askFlush asks the peer for the ACK that a Flush waits for. Over a reliable fabric, askFlush sends
-// no separate packet if a data packet that is sent soon will request the ACK.
+// no separate packet if a data packet that is about to be sent can request the ACK.
 func (ak *Acks) askFlush(ep *Endpoint) {
 	if ep.Flushes.Len() > 0 && !ep.ID.Counted {
 		if until, ok := ep.Flushes.Last(); ok {

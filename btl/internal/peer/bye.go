@@ -5,8 +5,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// newBye makes the Bye (last packet) of an endpoint, as a fragment that belongs to the transport
-// and not to an application.
+// newBye makes the Bye (last packet) of an endpoint. The Bye is a fragment that belongs to the
+// transport and not to an application.
 func (ep *Endpoint) newBye(code uint16) *Fragment {
 	bye := new(Fragment)
 	bye.Ep, bye.tag = ep, frag.TagBye
@@ -16,9 +16,9 @@ func (ep *Endpoint) newBye(code uint16) *Fragment {
 	return bye
 }
 
-// mayBeConnectedThere reports whether the peer may already regard the connection as established,
-// and has answered from its address. After a simultaneous open, the peer may be connected while
-// this side is still connecting.
+// mayBeConnectedThere reports whether the peer has answered from its address and possibly regards
+// the connection as established. After a simultaneous open, the peer can be connected while this
+// side is still connecting.
 func (ep *Endpoint) mayBeConnectedThere() bool {
 	return ep.ID.State == StateConnected ||
 		ep.ID.State == stateConnecting && ep.ID.Handshake.ReachesPeer() && !ep.ID.Counted

@@ -6,7 +6,7 @@ import (
 	"gobtl/btl/internal/owed"
 )
 
-// Checker is the working memory of btl.Module.Check.
+// Checker contains the intermediate results of btl.Module.Check.
 type Checker struct {
 	closed   bool       // the module, and with it the fabric
 	places   []place    // where each send buffer was found
@@ -60,7 +60,8 @@ func (c *Checker) reset(all *Services) {
 	c.places, c.held = places, held
 }
 
-// meet counts a fragment with packets in flight, but each fragment only once in a call of Check.
+// meet counts a fragment with packets in flight. During one call of Check, meet counts each
+// fragment only once.
 func (c *Checker) meet(f *Fragment) {
 	if f.checked == c.round {
 		return
@@ -75,8 +76,8 @@ func (c *Checker) meet(f *Fragment) {
 	}
 }
 
-// ref records that Check has found a packet in flight of fragment f. ref returns an error if f
-// counts fewer packets in flight than Check has found.
+// ref records that Check has found a packet in flight of fragment f. ref returns an error if Check
+// has found more packets in flight than the fragment counts.
 func (c *Checker) ref(i int, f *Fragment) error {
 	c.refs++
 	c.meet(f)

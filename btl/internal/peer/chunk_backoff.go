@@ -32,13 +32,13 @@ func (st *Sent) resendWhole(ep *Endpoint, f, before *Fragment) {
 	st.Sched.Rearm(ep)
 }
 
-// The method "pauses" reports whether the next large fragment f has to wait for the end of a pause.
-// A partly sent fragment does not wait.
+// The method "pauses" reports whether the next large fragment f must wait for the end of a pause
+// (package backoff). A partly sent fragment never waits.
 func (ep *Endpoint) pauses(f *Fragment) bool {
 	return ep.ID.Counted && ep.Counts.pause.Waits() && f.cursor == 0
 }
 
-// resume puts the send queues of an endpoint back into the scheduler's list, because the endpoint's
+// resume puts the send queues of an endpoint back into the scheduler's list, when the endpoint's
 // pause before large fragments has ended.
 func (tx Sender) resume(ep *Endpoint) {
 	if ep.ID.State != StateConnected {

@@ -4,9 +4,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// At sets the module's time at the beginning of any method except Progress. At makes the next call
-// of Progress examine the whole state, because the method that has called At may leave work to
-// Progress. A time before the module's time is ignored.
+// At sets the module's time at the beginning of any method except Progress. After At, the next call
+// of Progress examines the whole state, because the method that has called At possibly leaves work
+// to Progress. At ignores a time that is before the module's time.
 func (all *Services) At(now mono.Time) {
 	all.Rest.Stir()
 	if now > all.Clock.Now {
@@ -14,7 +14,7 @@ func (all *Services) At(now mono.Time) {
 	}
 }
 
-// Tick only sets the module's time.
+// Tick sets the module's time. Unlike At, Tick does not make Progress examine the whole state.
 func (all *Services) Tick(now mono.Time) {
 	if now <= all.Clock.Now {
 		return

@@ -9,8 +9,8 @@ import (
 	"gobtl/frag"
 )
 
-// Descriptors is the pool of a module's fragment descriptors, which are allocated on demand and
-// lent to applications.
+// Descriptors is the pool of a module's fragment descriptors. Descriptors are allocated when they
+// are needed, and are lent to applications.
 //
 //	free --lend--> with the caller --Send--> queued, sent, ended --giveBack--> free
 type Descriptors struct {
@@ -28,10 +28,11 @@ type Descriptors struct {
 }
 
 // ownBytesMax is the maximum memory, in bytes, that an unused descriptor keeps for its next Alloc.
-// The unused memory of all descriptors above ownBytesMax is in Descriptors.spare, which is bounded.
+// Larger memory of unused descriptors goes to Descriptors.spare, whose size is limited.
 const ownBytesMax = 4 << 10
 
-// takeOwn gives fragment f memory of sizeBytes for Alloc. Used memory is used again.
+// takeOwn gives fragment f memory of sizeBytes for Alloc. takeOwn reuses memory of earlier
+// fragments if possible.
 func (ds *Descriptors) takeOwn(f *Fragment, sizeBytes int) {
 	if cap(f.own) >= sizeBytes {
 		return
@@ -44,7 +45,8 @@ func (ds *Descriptors) takeOwn(f *Fragment, sizeBytes int) {
 }
 
 // lend takes a free descriptor for an endpoint, or allocates a descriptor if the module has fewer
-// than Config.FragmentsMax. lend returns nil if the endpoint may not have a further descriptor now.
+// than Config.FragmentsMax. lend returns nil if the limits do not allow the endpoint another
+// descriptor at present.
 func (ds *Descriptors) lend(ep *Endpoint) (f *Fragment) {
 	most := ds.Config.FragmentsMax
 	left := most - ds.count + len(ds.idle)
@@ -64,7 +66,7 @@ func (ds *Descriptors) lend(ep *Endpoint) (f *Fragment) {
 	return f
 }
 
-// giveBack frees a descriptor that no longer holds a send buffer. A free descriptor keeps up to
+// giveBack frees a descriptor that no longer has a send buffer. A free descriptor keeps up to
 // ownBytesMax of memory for its next use.
 func (ds *Descriptors) giveBack(f *Fragment) {
 	if f.state == fragLent {
@@ -77,7 +79,8 @@ func (ds *Descriptors) giveBack(f *Fragment) {
 	ds.idle = append(ds.idle, f)
 }
 
-// giveOwn takes the memory above ownBytesMax from a fragment that becomes unused.
+// giveOwn takes the memory from a fragment that becomes unused, if the memory is larger than
+// ownBytesMax.
 func (ds *Descriptors) giveOwn(f *Fragment) {
 	if cap(f.own) > ownBytesMax {
 		ds.spare.Give(f.own)
@@ -98,7 +101,7 @@ func (ds *Descriptors) LendAnswer(ep *Endpoint) *Fragment {
 	return f
 }
 
-// giveBackAnswer frees a fragment of LendAnswer.
+// giveBackAnswer frees a fragment that LendAnswer has returned.
 func (ds *Descriptors) giveBackAnswer(f *Fragment) {
 	ds.giveOwn(f)
 	*f = Fragment{own: f.own}
@@ -118,15 +121,15 @@ func (ds *Descriptors) FreeFrag(f *Fragment) {
 	ds.giveBack(f)
 }
 
-// isBye reports whether f is a Bye, the transport's own fragment that ends a connection.
+// isBye reports whether f is a Bye, which is the fragment by which the transport ends a connection.
 func (f *Fragment) isBye() bool { return f.tag == frag.TagBye && !f.put }
 
 // internal reports whether f is a fragment of the transport itself, which is a Bye or an answer to
 // a peer's operation.
 func (f *Fragment) internal() bool { return f.answer || f.isBye() }
 
-// checkFree verifies up to eight free descriptors, different ones in each call, so that several
-// calls verify all free descriptors.
+// checkFree verifies up to eight free descriptors. Each call of checkFree verifies different
+// descriptors, so that several calls verify all free descriptors.
 func (ds *Descriptors) checkFree(c *Checker) error {
 	const some = 8
 	for range min(some, len(ds.idle)) {
@@ -184,7 +187,8 @@ func (l *fragmentList) pop() *Fragment {
 	return f
 }
 
-// remove takes f, which is in the list, out of it. The result "before" is nil if f was the first.
+// remove removes the fragment f from the list, and returns the fragment before f. The result
+// "before" is nil if f was the first fragment.
 func (l *fragmentList) remove(f *Fragment) (before *Fragment) {
 	for g := l.first; g != f; g = g.next {
 		before = g
@@ -193,8 +197,8 @@ func (l *fragmentList) remove(f *Fragment) (before *Fragment) {
 	return before
 }
 
-// removeBehind takes f out of the list. The fragment "before" is in front of f, or nil if f is the
-// first.
+// removeBehind removes the fragment f from the list. The argument "before" is the fragment before
+// f, or nil if f is the first fragment.
 func (l *fragmentList) removeBehind(before, f *Fragment) {
 	at := &l.first
 	if before != nil {

@@ -11,7 +11,7 @@ import (
 	"gobtl/reliability"
 )
 
-// Endings ends endpoints.
+// Endings implements the end of endpoints.
 type Endings struct{ *Services }
 
 // byeDone ends an endpoint whose Bye is acknowledged, or whose Bye cannot be sent.
@@ -21,8 +21,8 @@ func (en Endings) byeDone(ep *Endpoint) {
 	}
 }
 
-// End cancels everything in progress on an endpoint, with err for all sends, and removes the
-// endpoint from every table.
+// End cancels everything that is in progress on an endpoint, and removes the endpoint from every
+// table. All sends of the endpoint end with the error err.
 func (en Endings) End(ep *Endpoint, ev Event, err error) {
 	if ep.ID.State == stateEnded {
 		return
@@ -56,7 +56,8 @@ func (en Endings) remove(ep *Endpoint) {
 	en.Port.RemoveLater(ep.dataAddr, cancelAt)
 }
 
-// fail ends everything that is in progress on an endpoint. All sends to the peer end with err.
+// fail ends everything that is in progress on an endpoint. All sends to the peer end with the error
+// err.
 func (en Endings) fail(ep *Endpoint, ev Event, err error) {
 	if err == nil {
 		err = ErrClosed
@@ -138,8 +139,8 @@ func (en Endings) EndRestarted(tag uint64, r frag.Reject, source []byte) bool {
 	return true
 }
 
-// PeerClosed ends an endpoint whose peer has sent a Bye. The endpoint lingers for CloseTimeout, to
-// acknowledge retransmissions of the Bye.
+// PeerClosed ends an endpoint whose peer has sent a Bye. For the time CloseTimeout, the endpoint
+// still acknowledges retransmissions of the Bye.
 func (en Endings) PeerClosed(ep *Endpoint) {
 	err := WhyEnded(ep.Bye.Code)
 	if ep.Closing {
@@ -162,8 +163,8 @@ func (en Endings) returnCredits(ep *Endpoint) {
 	}
 }
 
-// EndTelling ends an endpoint as End does, and sends one Bye with an abort code if the peer may be
-// connected.
+// EndTelling ends an endpoint as End does. If the peer is possibly connected, EndTelling first
+// sends one Bye with an abort code.
 func (en Endings) EndTelling(ep *Endpoint, code uint16, ev Event, err error) {
 	if ep.Err() == nil && ep.mayBeConnectedThere() {
 		en.Writer.sendLastWord(ep, code)
@@ -171,8 +172,8 @@ func (en Endings) EndTelling(ep *Endpoint, code uint16, ev Event, err error) {
 	en.End(ep, ev, err)
 }
 
-// endDead ends an endpoint whose peer has not acknowledged a packet in time. The error of the ended
-// endpoint is ErrNarrow if the path carries small packets but no larger packets, and otherwise
+// endDead ends an endpoint whose peer has not acknowledged a packet in time. If the path carries
+// small packets but no larger ones, the endpoint ends with ErrNarrow, and otherwise with
 // ErrPeerDead.
 func (en Endings) endDead(ep *Endpoint, v *liveness.Verdict) {
 	if !ep.ID.Counted && en.Timers.Paths.Narrow(ep, 0) {

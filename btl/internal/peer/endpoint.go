@@ -27,7 +27,8 @@ const (
 	stateEnded      = meet.Ended
 )
 
-// Endpoint is the state of the connection to one peer. The owner's endpoint contains the Endpoint.
+// Endpoint is the state of the connection to one peer. Each public endpoint (of package btl)
+// contains an Endpoint.
 type Endpoint struct {
 	All     *Services
 	Owner   any // the owner's endpoint
@@ -46,7 +47,7 @@ type Endpoint struct {
 	ending  *ending                 // nil before the first call of needEnding
 	Flushes *flush.Queue[*Fragment] // calls of Flush and Fence; nil before the first one
 	Remote  *remote.Peer[*Fragment] // operations and answers; nil before the first one
-	// The fields of a byte stand together, and take 8 bytes in all.
+	// The fields of one byte are adjacent, and take 8 bytes in total.
 	joined  bool  // has a share of the credits
 	Closing bool  // Close was called: a Bye is queued, sent, or acknowledged
 	bursts  bool  // the latest Pack had several messages
@@ -57,20 +58,20 @@ type Endpoint struct {
 // Init records the public Endpoint (of package btl) to which ep belongs.
 func (ep *Endpoint) Init(owner any) { ep.Owner = owner }
 
-// peerTable is the table of connections.
+// peerTable is the table of a module's connections.
 type peerTable = meet.Table[*Endpoint]
 
-// endOf returns the part of an endpoint that the table of connections uses.
+// endOf returns the part of an endpoint that package meet uses in the table of connections.
 func endOf(ep *Endpoint) *meet.End[*Endpoint] { return &ep.ID }
 
-// arriving is an endpoint's state for fragments that arrive from the peer in chunks.
+// arriving contains an endpoint's state for those fragments that arrive from the peer in chunks.
 type arriving struct {
 	Asm      frag.Assembler
 	Expects  *landing.Expectation[*Endpoint] // the next expected chunk; nil before the first chunk
 	goesOnAt mono.Time                       // last progress, real or assumed (shed.go)
 }
 
-// The type "route" holds the peer's addresses and the packet sizes of the path to the peer.
+// The type "route" contains the peer's addresses and the packet sizes of the path to the peer.
 type route struct {
 	cmdAddr      fabric.Addr
 	dataAddr     fabric.Addr
@@ -107,18 +108,20 @@ func (r *route) addrOn(by via) fabric.Addr {
 // UseSize sets the size of the largest datagram that may be sent to the peer.
 func (r *route) UseSize(mtuBytes int) { r.MTU = mtuBytes }
 
-// Tiny is the size of the largest datagram that is now sent to the peer on the command channel.
+// Tiny returns the size of the largest datagram that is sent to the peer on the command channel at
+// present.
 func (r *route) Tiny() int { return min(int(r.tinyMost), r.MTU) }
 
-// The type "ending" holds the state of an endpoint that is being closed by this side, or that has
-// ended.
+// The type "ending" contains the state of an endpoint that is being closed by this side, or that
+// has ended.
 type ending struct {
 	err      error     // why it ended
 	byeAhead *Fragment // own Bye, acknowledged before older packets
 	closeAt  mono.Time // when Close took effect, on the axis of Clock.Unpaused
 }
 
-// needEnding returns the state of an ending endpoint, which the first call of needEnding allocates.
+// needEnding returns the state of an endpoint that is closing or has ended. The first call of
+// needEnding allocates the state of the ending endpoint.
 func (ep *Endpoint) needEnding() *ending {
 	if ep.ending == nil {
 		ep.ending = new(ending)
@@ -134,7 +137,7 @@ func (ep *Endpoint) Err() error {
 	return ep.ending.err
 }
 
-// closeAt returns when Close took effect, or 0.
+// closeAt returns the time when Close took effect, or 0 if the endpoint is not closing.
 func (ep *Endpoint) closeAt() mono.Time {
 	if ep.ending == nil {
 		return 0
@@ -164,7 +167,7 @@ func (ep *Endpoint) Outstanding() (packets, fragments int) {
 // channel.
 func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.Tiny(), frag.KindFrag) }
 
-// Close queues a Bye with the given code behind all fragments that wait to be sent.
+// Close queues a Bye with the given code after all fragments that wait to be sent.
 func (en Endings) Close(ep *Endpoint, now mono.Time, code uint16) {
 	en.At(now)
 	if ep.Err() != nil || ep.Closing {
@@ -175,14 +178,15 @@ func (en Endings) Close(ep *Endpoint, now mono.Time, code uint16) {
 		en.End(ep, EventClosed, ErrClosed)
 		return
 	}
-	// The descriptor of a Bye does not come from the pool, which may be empty.
+	// The descriptor of a Bye is not taken from the pool, because the pool can be empty.
 	en.Sender.enqueue(ep, ep.newBye(code))
 	if ep.ID.State == StateConnected {
 		en.beginClose(ep)
 	}
 }
 
-// beginClose starts the timer that ends the endpoint if the peer stops answering during the close.
+// beginClose starts the timer that ends the endpoint if the peer stops acknowledging packets during
+// the close.
 func (en Endings) beginClose(ep *Endpoint) {
 	ep.needEnding().closeAt = en.Clock.Unpaused
 	wait := en.Config.CloseTimeout
@@ -200,9 +204,9 @@ func (en Endings) Abort(ep *Endpoint) {
 	}
 }
 
-// Expected returns the endpoint's landing.Expectation (the next expected chunk), which the first
-// call allocates. If the argument "lands" is false, chunks of this endpoint cannot be received
-// directly, and Expected returns nil.
+// Expected returns the endpoint's landing.Expectation (the next expected chunk). The first call of
+// Expected allocates the Expectation. The argument "lands" of Expected is true if direct receive is
+// possible for the endpoint. If the argument "lands" was false in all calls, Expected returns nil.
 func (ep *Endpoint) Expected(lands bool) *landing.Expectation[*Endpoint] {
 	if ep.Expects == nil && lands {
 		ep.Expects = landing.New(ep, &ep.Asm, ep.ID.Counted)

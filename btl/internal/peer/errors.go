@@ -7,7 +7,7 @@ import (
 	"gobtl/frag"
 )
 
-// Package btl exports the errors below under the same names.
+// Package btl exports each of the errors below under the same name.
 var (
 	ErrAgain         = errors.New("btl: out of resources for now, try again after progress")
 	ErrClosed        = errors.New("btl: closed")
@@ -51,7 +51,7 @@ func (e *RefusedError) Error() string {
 // Is makes errors.Is(err, ErrRefused) true for a RefusedError.
 func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
-// EndedError is an ErrPeerClosed with the reason that the peer has sent.
+// EndedError is an ErrPeerClosed that contains the reason which the peer has sent.
 type EndedError struct {
 	Code  uint16 // the code of the peer's CloseWith, or one of package frag
 	Owner bool   // Code was given to CloseWith

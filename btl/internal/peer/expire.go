@@ -6,7 +6,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Timers holds the timers of all peers.
+// Timers contains the timers of all peers.
 type Timers struct {
 	Watches liveness.Watches[*Endpoint] // one timer for each endpoint
 	Paths   path.Paths[*Endpoint]       // timers of the searches for the path MTU

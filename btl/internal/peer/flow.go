@@ -6,22 +6,22 @@ import (
 )
 
 // An endpoint's fragments wait in two flows (queues) until they are sent. The small flow is the
-// queue of fragments that fit into one packet, and of the open Pack, a packet to which small
-// messages are still added. The large flow is the queue of fragments that need several packets
-// (chunks). The send queues (flows) of all endpoints take turns by deficit round robin (Shreedhar
-// and Varghese 1995). A send queue waits for its turn at most as long as each other queue takes to
-// send one quantum of bytes. A packet that exceeds the queue's deficit is still sent, and the
-// excess is subtracted from the queue's next turn, so the packet's size need not be known in
-// advance.
+// queue of fragments that fit into one packet. The small flow also includes the open Pack, a packet
+// to which small messages can still be added. The large flow is the queue of fragments that need
+// several packets (chunks). The send queues (flows) of all endpoints take turns by deficit round
+// robin (Shreedhar and Varghese 1995). A send queue waits for its turn at most until each other
+// queue has sent one quantum of bytes. A packet that is larger than the queue's remaining quantum
+// is still sent, and the excess is subtracted from the queue's next turn. The packet's size
+// therefore need not be known in advance.
 //
 // A send queue that gets new fragments before its last quantum is used up is served before the
-// other queues, like the new flows of FQ-CoDel (RFC 8290). A send queue that was served early gets
-// its next quantum after all other queues, so its latency is lower, but its bandwidth is not
-// higher.
+// other queues, like the new flows of FQ-CoDel (RFC 8290). After being served early, a send queue
+// gets its next quantum after all other queues. Early service therefore lowers the latency of a
+// send queue, but does not raise its bandwidth.
 //
-// The two send queues of an endpoint share its send window, and a small fragment that is sent
-// immediately does not wait for a turn. While both queues of an endpoint have something to send,
-// the numbers of bytes sent from them may differ by at most a quantum.
+// The two send queues of an endpoint share its send window. A small fragment that is sent
+// immediately does not wait for a turn. While both queues of an endpoint have fragments to send,
+// the numbers of bytes sent from the two queues differ by at most a quantum.
 
 // flow is one of the two send queues of an endpoint, for small or for large fragments.
 type flow struct {
@@ -29,8 +29,8 @@ type flow struct {
 	queue                 fragmentList // the to-send list
 }
 
-// The type "sending" holds an endpoint's send queues, and counts the endpoint's send buffers and
-// descriptors.
+// The type "sending" contains an endpoint's send queues, and the numbers of the endpoint's send
+// buffers and descriptors.
 type sending struct {
 	small   flow          // fragments of one packet that wait to be sent
 	large   flow          // larger fragments that wait to be sent
@@ -39,12 +39,12 @@ type sending struct {
 	sentIn  uint64 // the module's Clock.Epoch in which something was sealed last
 	fragIDs numbers.Fragments
 	buffers int32 // send buffers lent, queued or in flight
-	// The field "descriptors" of an Endpoint counts the endpoint's fragments that are lent, in
-	// progress, or ended but not reported.
+	// The field "descriptors" of an Endpoint is the number of the endpoint's fragments that are lent,
+	// in progress, or ended but not reported to the application.
 	descriptors int32
 }
 
-// flowAt returns the send queue (flow) of an endpoint that has the scheduler entry f.
+// flowAt returns the send queue (flow) of an endpoint to which the scheduler's entry f belongs.
 func (s *sending) flowAt(f *sched.Flow[*Endpoint]) *flow {
 	if f == &s.small.Flow {
 		return &s.small
@@ -52,13 +52,13 @@ func (s *sending) flowAt(f *sched.Flow[*Endpoint]) *flow {
 	return &s.large
 }
 
-// quantum is the number of bytes that a send queue may send in one turn.
+// quantum returns the number of bytes that a send queue may send in one turn.
 func (tx Sender) quantum() int {
 	return max(tx.Config.Limits.QuantumBytes, tx.Port.Data.MTUBytes)
 }
 
-// flowOf returns the flow (send queue) that holds a queued fragment. A Bye is the last fragment in
-// the queue of large fragments, and is sent when no other fragment waits.
+// flowOf returns the flow (send queue) that contains a queued fragment. A Bye is the last fragment
+// in the queue of large fragments, and is sent when no other fragment waits.
 func (s *sending) flowOf(f *Fragment) *flow {
 	if f.large {
 		return &s.large
@@ -70,8 +70,8 @@ func (s *sending) waiting() bool {
 	return s.small.queue.first != nil || s.large.queue.first != nil || s.pack.Open()
 }
 
-// bulk reports whether a queued large fragment waits only for room in the send window or in the
-// channel.
+// bulk reports whether an endpoint has a queued large fragment that waits only for room in the send
+// window or in the channel.
 func (ep *Endpoint) bulk() bool {
 	f := ep.large.queue.first
 	return f != nil && !f.isBye() && !ep.Flushes.Behind(f.fence) && !ep.lacksMemory(f) &&
@@ -85,18 +85,19 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 	return ep.Snd.NeedsMemory() && !f.put && !f.answer && !f.isBye()
 }
 
-// The method "overtakes" reports whether a small fragment may be sent without being queued, or be
-// added to the open shared packet. A small fragment must be queued if other small fragments must be
-// sent earlier, if a fence is pending, or if small fragments have used more than their share of the
-// send window. The argument f of "overtakes" may be nil for a fragment that is not urgent.
+// The method "overtakes" reports whether a small fragment may be sent or added to the open shared
+// packet without being queued. A small fragment must be queued if other small fragments must be
+// sent before it, or if a fence is pending. A small fragment must also be queued if small fragments
+// have used more than their share of the send window. For a fragment that is not urgent, the
+// argument f of "overtakes" can be nil.
 func (ep *Endpoint) overtakes(f *Fragment) bool {
 	first := ep.small.queue.first
 	return (first == nil || f != nil && f.urgent && !first.urgent) && !ep.Flushes.Fenced() &&
 		(ep.large.queue.first == nil || ep.balance.MaySmall() || !ep.bulk())
 }
 
-// The method "hurry" puts a message that fits into one packet ahead of the endpoint's queued
-// fragments, if the limits for urgent fragments allow that.
+// If the limits for urgent fragments allow it, the method "hurry" makes a message that fits into
+// one packet urgent, so that it is sent before the endpoint's queued fragments.
 func (f *Fragment) hurry() {
 	ep := f.Ep
 	if f.Op != nil || f.put || f.packetBytes() > ep.MTU || ep.Flushes.Fenced() {
@@ -109,8 +110,8 @@ func (f *Fragment) hurry() {
 }
 
 // sentSmall records in Endpoint.balance that sizeBytes of small fragments were sent, so that large
-// fragments get an equal part of the send window. sentSmall changes nothing if no large fragment
-// could have been sent instead.
+// fragments get an equal part of the send window. If no large fragment could have been sent
+// instead, sentSmall does nothing.
 func (ep *Endpoint) sentSmall(sizeBytes int) {
 	if ep.bulk() {
 		ep.balance.SentSmall(sizeBytes)
@@ -125,26 +126,27 @@ func (ep *Endpoint) sentLarge(sizeBytes int) {
 	}
 }
 
-// The method "overtook" records in Endpoint.balance that sizeBytes of small fragments were sent out
-// of turn.
+// The method "overtook" records in Endpoint.balance that sizeBytes of small fragments were sent
+// before the turn of their send queue.
 func (s *Scheduler) overtook(ep *Endpoint, sizeBytes int) {
 	ep.sentSmall(sizeBytes)
 	s.Rearm(ep)
 }
 
-// spareMax is the maximum number of packets in the send window, and of send buffers, that are
-// reserved for small fragments.
+// spareMax is the maximum number of packets of the send window that are reserved for small
+// fragments. spareMax is also the maximum number of send buffers that are reserved for small
+// fragments.
 const spareMax = 8
 
-// BulkRoom is the number of packets of large fragments that the send window allows now.
+// BulkRoom returns the number of packets of large fragments that the send window allows at present.
 func (ep *Endpoint) BulkRoom() int {
 	const share = 16
 	room := ep.Snd.RoomOf(ep.MTU)
 	return room - min(spareMax, (ep.Snd.InFlight()+room)/share)
 }
 
-// bulkBytes is the number of bytes of large fragments that may be sent before small fragments have
-// their turn.
+// bulkBytes returns the number of bytes of large fragments that may be sent before it is the turn
+// of small fragments.
 func (ep *Endpoint) bulkBytes() int {
 	if first := ep.small.queue.first; first == nil || ep.Flushes.Behind(first.fence) {
 		return passBytes
@@ -152,8 +154,8 @@ func (ep *Endpoint) bulkBytes() int {
 	return ep.balance.LargeBytes(ep.All.Sender.quantum())
 }
 
-// The method "may" reports whether a send queue has something to send and the send window allows a
-// packet.
+// The method "may" reports whether a send queue has a fragment to send, and whether the send window
+// allows a packet.
 func (f *flow) may() bool {
 	ep := f.Owner
 	if ep.ID.State != StateConnected {
@@ -171,14 +173,14 @@ func (f *flow) may() bool {
 			(ep.balance.MaySmall() || !ep.bulk())
 }
 
-// passBytes is the maximum number of bytes that one call of Progress sends, so that the next poll
-// of the channels follows soon.
+// passBytes is the maximum number of bytes that one call of Progress sends. The limit passBytes
+// ensures that the next poll of the channels follows soon.
 const passBytes = 256 << 10
 
-// Serve sends from the send queues in turn, up to limits.PassPackets packets or passBytes bytes in
-// total. If Serve stops within the turn of a send queue, the turn continues in the next call of
-// Serve. A send queue whose send window is full leaves the list of active queues until an ACK opens
-// the window.
+// Serve sends from the send queues in turn, until limits.PassPackets packets or passBytes bytes
+// were sent. If Serve stops during the turn of a send queue, this turn continues in the next call
+// of Serve. A send queue whose send window is full leaves the list of active queues until an ACK
+// opens the window.
 func (tx Sender) Serve() {
 	budget, bytes := tx.Config.Limits.PassPackets, passBytes
 	batched := len(tx.Port.Command.Batch) + len(tx.Port.Data.Batch) // used until Progress returns
@@ -205,8 +207,8 @@ func (tx Sender) Serve() {
 }
 
 // serveFlow sends packets in the turn of a send queue, at most "bytes" bytes and "budget" packets.
-// The results of serveFlow are the numbers of sent bytes and packets, which are below the limits if
-// no buffer is free or the channel is full.
+// serveFlow returns the numbers of sent bytes and packets. The numbers of sent bytes and packets
+// are below the limits if no buffer is free or the channel is full.
 func (tx Sender) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 	ep := f.Owner
 	for f.Deficit > 0 && sent < bytes && packets < budget && f.may() {

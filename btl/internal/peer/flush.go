@@ -8,11 +8,11 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Flushes carries out the calls of Flush and Fence.
+// Flushes implements the calls of Flush and Fence.
 type Flushes struct{ *Services }
 
-// flushQueue returns the queue of the endpoint's pending calls of Flush and Fence, and makes the
-// queue if necessary.
+// flushQueue returns the queue of the endpoint's pending calls of Flush and Fence. The first call
+// of flushQueue allocates the queue of pending calls.
 func (ep *Endpoint) flushQueue() *flush.Queue[*Fragment] {
 	if ep.Flushes == nil {
 		ep.Flushes = new(flush.Queue[*Fragment])
@@ -52,7 +52,7 @@ func (fl Flushes) Fence(ep *Endpoint, now mono.Time) {
 	fl.Sched.Rearm(ep)
 }
 
-// sealForFlush closes the open shared packet, so that no later message is added to it. sealForFlush
+// sealForFlush seals the open shared packet, so that no later message is added to it. sealForFlush
 // returns the endpoint's next unused sequence number.
 func (fl Flushes) sealForFlush(ep *Endpoint) seq.Num {
 	if ep.pack.Open() && ep.ID.State == StateConnected {
@@ -62,7 +62,7 @@ func (fl Flushes) sealForFlush(ep *Endpoint) seq.Num {
 }
 
 // NoteUntold records that a message without an OnDone function was lost after Send had accepted it.
-// The function of the next Flush gets err.
+// The next Flush then reports the error err.
 func (ep *Endpoint) NoteUntold(err error) {
 	if ep.Err() == nil {
 		ep.flushQueue().Lost(err)
@@ -73,8 +73,8 @@ func (s *sending) lastQueued() flush.Tails[*Fragment] {
 	return flush.Tails[*Fragment]{s.small.queue.last, s.large.queue.last}
 }
 
-// SentUntil returns the lowest unused sequence number. A shared packet that is still being filled
-// already has its sequence number.
+// SentUntil returns the lowest unused sequence number. The sequence number that is reserved for an
+// open shared packet counts as used.
 func (ep *Endpoint) SentUntil() seq.Num {
 	_, next := ep.Snd.Window()
 	if ep.pack.Open() {
@@ -83,8 +83,8 @@ func (ep *Endpoint) SentUntil() seq.Num {
 	return next
 }
 
-// markFlush is called when the last packet of fragment f was sent. markFlush makes each Flush
-// that waits for f wait for the acknowledgement of all packets sent so far.
+// markFlush is called when the last packet of fragment f was sent. After markFlush, each Flush that
+// has waited for f waits for the acknowledgement of all packets sent so far.
 func (fl Flushes) markFlush(ep *Endpoint, f *Fragment) {
 	if ep.Flushes.Len() == 0 {
 		return
@@ -126,9 +126,9 @@ func (fl Flushes) failFlushes(ep *Endpoint) {
 	}
 }
 
-// ahead returns the fragment behind which f is to be queued. The answer to a peer's operation is
-// queued ahead of fragments that wait for a fence. An urgent fragment is queued ahead of all
-// fragments except earlier urgent fragments.
+// ahead returns the queued fragment after which f must be inserted into the queue. The answer to a
+// peer's operation is inserted before the fragments that wait for a fence. An urgent fragment is
+// inserted before all fragments except earlier urgent ones.
 func (ep *Endpoint) ahead(q *fragmentList, f *Fragment) (last *Fragment) {
 	if f.answer {
 		if f.fence = ep.Flushes.Met(); q.last == nil || !ep.Flushes.Behind(q.last.fence) {
@@ -141,7 +141,7 @@ func (ep *Endpoint) ahead(q *fragmentList, f *Fragment) (last *Fragment) {
 	return last
 }
 
-// lastBefore returns, for each of the endpoint's queues, the last fragment that was queued after at
+// For each of the endpoint's queues, lastBefore returns the last fragment that was queued after at
 // most "fences" calls of Fence.
 func (s *sending) lastBefore(fences uint32) (last flush.Tails[*Fragment]) {
 	for k, q := range [...]*fragmentList{&s.small.queue, &s.large.queue} {

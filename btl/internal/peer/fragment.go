@@ -22,9 +22,9 @@ const (
 	fragEnded            // waits for the call of OnDone
 )
 
-// Fragment is the state of one message or operation to be sent. Only this package changes a
-// Fragment. The Fragment of an application's message or operation is a field of a btl.Fragment, its
-// owner.
+// Fragment is the state of one message or operation to be sent. Only package peer changes a
+// Fragment. The Fragment of an application's message or operation is a field of a btl.Fragment,
+// which is called its owner.
 type Fragment struct {
 	Owner any    // the owner's descriptor; nil for a fragment of the transport itself
 	own   []byte // the descriptor's memory for large payloads, kept for reuse
@@ -33,7 +33,8 @@ type Fragment struct {
 	checked, unmet uint32 // scratch of Checker
 }
 
-// message is the part of a Fragment that is cleared before the Fragment is lent again.
+// message is the part of a Fragment that is cleared before the Fragment is used for another
+// message.
 type message struct {
 	Ep     *Endpoint
 	next   *Fragment
@@ -59,7 +60,7 @@ type message struct {
 // Init records the public Fragment (of package btl) to which f belongs.
 func (f *Fragment) Init(owner any) { f.Owner = owner }
 
-// The type "manner" holds the properties of a fragment that a plain message does not need.
+// The type "manner" contains those properties of a fragment that an ordinary message does not need.
 type manner struct {
 	Op     *Operation
 	fence  uint32 // calls of Endpoint.Fence before it
@@ -69,20 +70,21 @@ type manner struct {
 	urgent bool // counted in sending.urgent, and ahead of others
 }
 
-// The type "confirmed" describes the ACK that a fragment waits for over a reliable fabric.
+// The type "confirmed" describes the ACK for which a fragment waits over a reliable fabric.
 type confirmed struct {
 	until     seq.Num // number of the last packet
 	hasUntold bool    // that packet also has messages without OnDone
 }
 
-// cut holds the chunk sizes of a fragment, in bytes, which are fixed when the first chunk is sent.
+// cut contains the chunk sizes of a fragment, in bytes. The chunk sizes are fixed when the first
+// chunk is sent.
 type cut struct {
 	first uint16 // size of the first chunk
 	chunk uint16 // size of the other chunks
 }
 
-// takeFrag returns a descriptor for a fragment of the given size in bytes. takeFrag returns
-// ErrAgain, ErrTooLarge, or the error of an ended endpoint.
+// takeFrag returns a descriptor for a fragment of the given size in bytes. The possible errors of
+// takeFrag are ErrAgain, ErrTooLarge, and the error of an ended endpoint.
 func (ds *Descriptors) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 	if err := ep.usable(); err != nil {
 		return nil, err
@@ -142,8 +144,8 @@ func (ds *Descriptors) Prepare(ep *Endpoint, tag uint8, mem []byte) (*Fragment, 
 func (ds *Descriptors) PreparePut(ep *Endpoint, mem []byte, target remote.Handle, offset uint64,
 ) (*Fragment, error) {
 	if offset+uint64(len(mem)) < offset {
-		// The peer would drop a put as malformed, without an answer, if its end exceeds the range
-		// of uint64.
+		// PreparePut refuses a put whose end offset exceeds the range of uint64, because the peer would
+		// drop this put as malformed without an answer.
 		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, len(mem), offset)
 	}
 	f, err := ds.takeFrag(ep, len(mem))

@@ -5,7 +5,8 @@ import (
 )
 
 // The method "gathers" reports whether the fabric reads bytes of a fragment's payload in place,
-// without a copy, and registers the memory of the payload if registration is cheap.
+// without a copy. If registration is cheap, the method "gathers" also registers the memory of the
+// payload.
 func (ds *Descriptors) gathers(f *Fragment) bool {
 	if f.hasSeg || f.size < payload.GatherBytesMin {
 		return false
@@ -13,10 +14,10 @@ func (ds *Descriptors) gathers(f *Fragment) bool {
 	return ds.Payloads.Gather(&f.Data, f.large)
 }
 
-// mayGatherAnswers reports whether the fabric may gather the payload of answers to a peer's gets
-// from the exposed region. mayGatherAnswers returns true if the fabric reads a packet's payload
-// before the call that posts the packet returns. Over a reliable fabric, mayGatherAnswers returns
-// false.
+// mayGatherAnswers reports whether the fabric is allowed to gather the payload of answers to a
+// peer's gets directly from the exposed region. mayGatherAnswers returns true if the fabric reads a
+// packet's payload before the call that posts the packet returns. Over a reliable fabric,
+// mayGatherAnswers always returns false.
 func mayGatherAnswers(ep *Endpoint) bool {
 	return !ep.ID.Counted && ep.All.Port.Data.Caps.InjectBytes >= ep.All.Port.Data.Caps.MTUBytes
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // helloCredit is the number of credits in a Hello. A peer gets most of its credits with the first
-// ACK, so that a peer without a validated address has almost no credits.
+// ACK. Before the first ACK, a peer has almost no credits, because its address is possibly not
+// validated.
 const helloCredit = 1
 
 // handshakeHost gives package meet access to the module, and carries out the decisions that meet
@@ -23,8 +24,8 @@ const helloCredit = 1
 type handshakeHost struct{ all *Services }
 
 // OpenHandshakes initializes the module's handshakes with the contents of this side's Hello
-// packets. The argument "told" of OpenHandshakes has the addresses of this side's two channels,
-// which are announced to peers.
+// packets. The argument "told" of OpenHandshakes contains the addresses of this side's two
+// channels, as they are announced to peers.
 func (all *Services) OpenHandshakes(told [2][]byte) {
 	cfg := &all.Config
 	all.Handshakes.Init(&all.Peers, handshakeHost{all}, &frag.Hello{
@@ -101,8 +102,8 @@ func (h handshakeHost) Adopt(ep *Endpoint, data []byte, named *frag.Name) error 
 	return nil
 }
 
-// Move replaces the peer's addresses in an endpoint by the addresses of another module, the
-// argument "to".
+// Move replaces the peer's addresses in an endpoint by the addresses of another module, which the
+// argument "to" names.
 func (h handshakeHost) Move(ep *Endpoint, to *frag.Name) error {
 	all := h.all
 	if to.Provider != all.Port.WireName() {
@@ -176,8 +177,8 @@ func (h handshakeHost) Restarted(ep *Endpoint) {
 
 func (h handshakeHost) Supersede(old *Endpoint) { h.all.Timers.Watches.Supersede(old) }
 
-// Merge moves the connection state of the argument "half", another endpoint of the same peer, to
-// ep. Merge does not change ep's own queues of fragments to send.
+// Merge moves the connection state of the half-open endpoint "half" to the endpoint ep of the same
+// peer. The queues of fragments to send of ep stay unchanged.
 func (h handshakeHost) Merge(ep, half *Endpoint) {
 	h.all.Timers.Watches.Take(ep, half)
 	h.leaveAddr(ep.cmdAddr)
@@ -243,7 +244,7 @@ func (h handshakeHost) AskSilent(holds func(*Endpoint) bool) {
 	h.all.Timers.Watches.AskSilent(holds)
 }
 
-// whyRejected returns the endpoint's error after the peer has answered the handshake with a Reject.
+// whyRejected returns the error of an endpoint whose handshake the peer has answered with a Reject.
 func whyRejected(r frag.Reject) error {
 	switch r.Reason {
 	case frag.RejectVersion:
@@ -263,9 +264,9 @@ func whyRejected(r frag.Reject) error {
 	return fmt.Errorf("%w at the peer: its tables are full", ErrRefused)
 }
 
-// whyNot returns the endpoint's error after its handshake has timed out. The error text of a
-// handshake time-out names the channels with and without an answer, because a firewall on the path
-// may pass only one of the two ports.
+// whyNot returns the error of an endpoint whose handshake has timed out. The error text of a
+// handshake time-out names the channels with and without an answer, because it is possible that a
+// firewall on the path passes only one of the two ports.
 func (h handshakeHost) whyNot(ep *Endpoint) error {
 	hs := ep.ID.Handshake
 	if code, ok := hs.Later(); ok {

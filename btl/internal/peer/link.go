@@ -13,17 +13,18 @@ import (
 	"gobtl/reliability"
 )
 
-// Links adds packet numbers and ACKs to outgoing packets, and starts their timers.
+// Links adds packet numbers and ACKs to outgoing packets, and starts the retransmission timers of
+// the packets.
 type Links struct{ *Services }
 
-// A connection uses one of two kinds of link, on which both ends agree in the handshake. A
-// sequenced link (link_seq.go) is for any fabric, and has sequence numbers, a window, ACKs, timers
-// and retransmissions. A counted link (link_counted.go) is for a reliable fabric, and only counts
-// packets.
+// A connection uses one of two kinds of link. The two ends agree on the kind of link in the
+// handshake. A sequenced link (link_seq.go) is for any fabric, and has sequence numbers, a window,
+// ACKs, timers and retransmissions. A counted link (link_counted.go) is for a reliable fabric, and
+// only counts packets.
 //
-// The code of fragments, chunks, Packs and puts serves both kinds of link, and tests ID.Counted
-// where the two kinds differ. The functions in this file are called for both kinds of link, and
-// choose between the code of link_seq.go and the code of link_counted.go.
+// The code for fragments, chunks, Packs and puts is the same for both kinds of link. Where the two
+// kinds of link differ, the code tests ID.Counted. The functions in this file are called for both
+// kinds of link, and choose between the code of link_seq.go and the code of link_counted.go.
 
 // link is the part of an endpoint's state that depends on the kind of link (sequenced or counted).
 type link struct {
@@ -67,7 +68,7 @@ func (ln Links) beginLink(ep *Endpoint, hello *frag.Hello) {
 }
 
 // seal makes a packet ready to be posted. seal sets the packet number and the ACK fields, writes
-// the header and starts the timer. seal returns the datagram's length in bytes.
+// the header and starts the retransmission timer. seal returns the datagram's length in bytes.
 func (ln Links) seal(p *packet) int {
 	if p.ep.ID.Counted {
 		return ln.sealCounted(p)
@@ -92,8 +93,8 @@ func (ep *Endpoint) AckPath() (*port.Channel, fabric.Addr) {
 	return &ep.All.Port.Command, ep.cmdAddr
 }
 
-// awaitEnd makes fragment f, and the fragments chained to f, wait for the ACK of the endpoint's
-// latest sealed packet.
+// awaitEnd makes fragment f, and the fragments linked to f by the field "next", wait for the ACK of
+// the endpoint's latest sealed packet.
 func (ep *Endpoint) awaitEnd(f *Fragment) {
 	if ep.ID.Counted {
 		ep.Counts.await(f, false)
@@ -144,8 +145,8 @@ func (ep *Endpoint) mayClose() bool {
 	return (!ep.ID.Counted || ep.Counts.confirm.first == nil) && ep.Remote.Waiting() == 0
 }
 
-// The method "owed" reports whether, over a reliable fabric, the peer still has to send an ACK or
-// the first credits.
+// The method "owed" reports whether an ACK or the first credits of the peer are outstanding, over a
+// reliable fabric.
 func (ep *Endpoint) owed() bool {
 	return ep.ID.Counted && (ep.Snd.InFlight() > 0 || !ep.Snd.Open())
 }

@@ -14,23 +14,24 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A counted link is used if the fabric is reliable and ordered, and the peer has announced a
-// reliable and ordered fabric in its Hello (frag.FeatureReliable). The packets of a counted link
-// (over a reliable fabric) have no sequence numbers and no retransmission timers, and a send buffer
-// is free when the fabric has completed the send.
+// A connection is a counted link if the fabric is reliable and ordered, and the peer has announced
+// a reliable and ordered fabric in its Hello (frag.FeatureReliable). The packets of a counted link
+// (over a reliable fabric) have no sequence numbers and no retransmission timers. A send buffer of
+// a counted link is free when the fabric has completed the send.
 //
 // All data packets of a counted link (over a reliable fabric) use the command channel, because the
-// fabric keeps the order only within a channel. Both sides count the data packets. A packet that
-// requests an Ack contains the sender's count in the sequence number field. The receiver answers on
-// the data channel with an Ack packet, which contains the receiver's own count. Acks that renew
-// credits also use the data channel. Credits prevent a slow peer from filling the fabric's queues,
-// which all peers share. If the packet count in a header differs from the receiver's own count, the
-// fabric has lost or reordered packets. In this case the connection ends with ErrLost.
+// fabric keeps the order only within a channel. Both sides of a counted link count the data
+// packets. A packet that requests an Ack contains the sender's count in the sequence number field.
+// The receiver answers on the data channel with an Ack packet, which contains the receiver's own
+// count. Acks that renew credits also use the data channel. Because of the credits, a slow peer
+// cannot fill the fabric's queues, which all peers share. If the packet count in a header differs
+// from the receiver's own count, the fabric has lost or reordered packets. A connection whose
+// packet counts differ ends with ErrLost.
 //
 // On a counted link (over a reliable fabric), no data is sent before the peer's first Ack, which
-// shows that the peer is ready to receive. A refused packet is also counted, and the Nack for a
-// packet is sent before the Ack that covers the packet. A chunked fragment for which the peer had
-// no memory is sent again as a whole.
+// shows that the peer is ready to receive. Refused packets are also counted. The Nack for a packet
+// is sent before the Ack that covers the packet. If the peer had no memory for a fragment in
+// chunks, the whole fragment is sent again.
 
 type countedState struct {
 	confirm   fragmentList    // completely sent, not acknowledged, oldest first
@@ -42,9 +43,9 @@ type countedState struct {
 	postAt    uint32          // number of messages at which a Pack is posted before it is full
 }
 
-// The type "nacks" records how far the peer's Nacks have come. The peer sends Nacks in the order of
-// the refused packets, so that each Nack only needs a look at the fragments behind the previous
-// one.
+// The type "nacks" records the latest Nack of the peer. The peer sends Nacks in the order of the
+// refused packets. The search for the fragment of a Nack can therefore begin after the fragment of
+// the previous Nack.
 type nacks struct {
 	some   bool         // a Nack has arrived for a packet that is not acknowledged
 	latest seq.Num      // the packet of the latest Nack
@@ -52,12 +53,13 @@ type nacks struct {
 	passed *Fragment    // the last of the fragments in "confirm" that end before this packet
 }
 
-// wholePacket stands for all messages of a packet in nacks.told. No message has this tag.
+// In nacks.told, the tag wholePacket stands for all messages of a packet. The tag wholePacket is
+// never the tag of a message.
 const wholePacket = frag.TagBye
 
 // isNew records a Nack for packet n. The argument "tag" of isNew is the refused tag, or
-// wholePacket. isNew returns false for a repeated Nack, and for a Nack for an earlier packet than
-// the latest one.
+// wholePacket. isNew returns false for a repeated Nack, and for a Nack of an earlier packet than
+// that of the latest Nack.
 func (k *nacks) isNew(n seq.Num, tag uint8) bool {
 	if k.some && (n.Before(k.latest) || n == k.latest && k.told.Has(tag)) {
 		return false
@@ -69,7 +71,7 @@ func (k *nacks) isNew(n seq.Num, tag uint8) bool {
 	return true
 }
 
-// The method "acked" forgets the latest Nack, if the peer has acknowledged its packet.
+// The method "acked" forgets the latest Nack if the peer has acknowledged the refused packet.
 func (k *nacks) acked(until seq.Num) { k.some = k.some && until.Before(k.latest) }
 
 // refused returns the first fragment that ends in packet n or later, and the fragment before it.
@@ -132,9 +134,9 @@ func (ln Links) sealCounted(p *packet) int {
 }
 
 // express posts a message over a reliable fabric immediately, in a control buffer instead of a send
-// buffer. express returns false if the message cannot be sent now, for example because the fabric
-// has no room. If express returns false, the endpoint's state is unchanged, except that a packet
-// number may be skipped.
+// buffer. If the message cannot be sent immediately, for example because the fabric has no room,
+// express returns false. If express returns false, the endpoint's state is unchanged, except that a
+// packet number can be skipped.
 func (tx Sender) express(ep *Endpoint, tag uint8, data []byte) bool {
 	c := &tx.Port.Command
 	b, free := tx.Port.PeekControl()
@@ -161,8 +163,9 @@ func (tx Sender) express(ep *Endpoint, tag uint8, data []byte) bool {
 	return true
 }
 
-// roomOn returns the number of packets that the endpoint may put on channel c now. Over a reliable
-// fabric, which queues packets, roomOn also limits the number of the endpoint's uncompleted sends.
+// roomOn returns the number of packets that the endpoint may send on channel c at present. Over a
+// reliable fabric, which queues packets, roomOn also limits the number of the endpoint's
+// uncompleted sends.
 func (ep *Endpoint) roomOn(c *port.Channel) int {
 	room := c.Room()
 	if !ep.ID.Counted {
@@ -173,7 +176,8 @@ func (ep *Endpoint) roomOn(c *port.Channel) int {
 	return min(room, share.MayAdd(ep.Counts.Held, free, depth, ep.All.Peers.Alone()))
 }
 
-// await makes f, and the fragments chained to f, wait for the ACK of the last packet of f.
+// await makes fragment f, and the fragments linked to f by the field "next", wait for the ACK of
+// the last packet of f.
 func (c *countedState) await(f *Fragment, hasUntold bool) {
 	for first := f; f != nil; {
 		next := f.next
@@ -184,8 +188,8 @@ func (c *countedState) await(f *Fragment, hasUntold bool) {
 	}
 }
 
-// tellRefusals sends the queued Nacks, which the peer must get before the next Ack. tellRefusals
-// returns false if the channel has no room for all Nacks.
+// tellRefusals sends the queued Nacks, which must be sent before the next Ack. tellRefusals returns
+// false if the channel has no room for all Nacks.
 func (ak *Acks) tellRefusals(ep *Endpoint) bool {
 	if !ep.ID.Counted {
 		return true

@@ -6,8 +6,8 @@ import (
 	"gobtl/reliability"
 )
 
-// A sequenced link is for a fabric that may lose, repeat and reorder packets. The types Sender and
-// Receiver of package reliability contain the windows of the link.
+// A sequenced link is for a fabric that can lose, duplicate and reorder packets. The types Sender
+// and Receiver of package reliability contain the windows of a sequenced link.
 
 func (ln Links) sealSequenced(p *packet) int {
 	s := &ln.Buffers.segs[p.seg]
@@ -25,7 +25,7 @@ func (ln Links) sealSequenced(p *packet) int {
 	sizeBytes := ln.Writer.write(p, s)
 	p.ep.Snd.Carry(sizeBytes)
 	s.frag = p.frag
-	// The retransmission timer is limited to a quarter of PeerTimeout, so that a packet is sent
+	// The retransmission time-out is at most a quarter of PeerTimeout, so that a packet is sent
 	// several times before the peer is declared dead.
 	if timeMax := ln.Config.PeerTimeout / 4; lone {
 		ln.Count[stats.CntLoneAnswers]++
@@ -62,7 +62,7 @@ func (ln Links) stamp(p *packet) {
 	ep.sentIn = ln.Clock.Epoch
 }
 
-// Only the first chunk may contain an ACK.
+// Of the chunks of a run, only the first one can contain an ACK.
 func (ln Links) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	ln.stamp(&r.packet)
 	r.first = r.ep.Snd.AdmitRun(run)

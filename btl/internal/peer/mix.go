@@ -8,17 +8,17 @@ import (
 	"gobtl/reliability"
 )
 
-// Adjacent large fragments in a queue may share a packet, which holds the end of one fragment and
-// as much of the beginning of the next as fits. A stream of messages of any size can fill packets
-// of equal size, which suits segmentation offload. No fragment is delayed in order to share a
-// packet, because only queued fragments share packets.
+// Adjacent large fragments in a queue can share a packet, which contains the end of one fragment
+// and as much of the beginning of the next one as fits. Because of shared packets, a stream of
+// messages of any size can fill packets of equal size, which is good for segmentation offload. Only
+// fragments that are already queued share packets, so that no fragment is delayed by the sharing.
 //
 //	queue:    A           B               C
 //	packets:  A   A   A+B   B   B   B   B+C  ...  sendChunks, sendMixed, sendChunks, sendMixed
 
 const (
-	// pieceBytesMin is the minimum number of bytes of a fragment's beginning that share a packet
-	// with another fragment.
+	// pieceBytesMin is the minimum number of bytes of a fragment's beginning in a packet that it
+	// shares with another fragment.
 	pieceBytesMin = 1
 	// splitsMax is the maximum distance between the ids of the oldest and of the newest incomplete
 	// chunked fragment.
@@ -28,7 +28,7 @@ const (
 	mixMTUBytesMax = 9000
 )
 
-// mixable reports whether a large fragment may share packets with other large fragments.
+// mixable reports whether a large fragment is allowed to share packets with other large fragments.
 func (pk Packs) mixable(ep *Endpoint, f *Fragment) bool {
 	return !ep.ID.Counted && ep.MTU <= mixMTUBytesMax && pk.Config.PackBytes > 1 && f.flags() == 0 &&
 		!f.Data.Scattered() && f.tag <= frag.TagUserMax && !ep.Flushes.Behind(f.fence)
@@ -53,7 +53,7 @@ func (pk Packs) mixes(ep *Endpoint, f *Fragment) bool {
 }
 
 // chunksOf returns the number of unsent chunks of fragment f, where "packet" is the number of
-// payload bytes in a chunk. chunksOf does not count a short last chunk that may share a packet with
+// payload bytes in a chunk. chunksOf does not count a short last chunk that can share a packet with
 // the next fragment.
 func (pk Packs) chunksOf(ep *Endpoint, f *Fragment, packet int) int {
 	left := int(f.size - f.cursor)
@@ -73,9 +73,9 @@ type mix struct {
 	begins *Fragment // the fragment that begins in this packet, if any
 }
 
-// sendMixed sends one packet with the rest of the first large fragment and with queued
-// fragments behind it. sendMixed returns the packet's length in bytes, or 0 if the packet
-// cannot be sent now.
+// sendMixed sends one packet with the rest of the first large fragment and as much of the next
+// queued fragments as fits. sendMixed returns the packet's length in bytes, or 0 if the packet
+// cannot be sent at present.
 func (pk Packs) sendMixed(ep *Endpoint) int {
 	c, to := ep.bulkPath()
 	if ep.roomOn(c) <= 0 || len(c.Batch) >= port.BatchMax/2 || ep.BulkRoom() <= 0 {
@@ -121,7 +121,8 @@ func (pk Packs) sendMixed(ep *Endpoint) int {
 }
 
 // add copies the rest of a fragment, or as much of its beginning as fits, to the shared packet. add
-// returns false if no byte of the fragment fits, or if the fragment may not share a packet.
+// returns false if no byte of the fragment fits, or if the fragment is not allowed to share a
+// packet.
 func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 	room := ep.MTU - x.bytes - frag.RecordHeaderBytes
 	if !ep.All.Packs.mixable(ep, f) || ep.holds(f) {
@@ -149,7 +150,8 @@ func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 	return true
 }
 
-// putPiece copies the next bytes of fragment f, the argument "payload", to the shared packet.
+// putPiece copies the argument "payload", which contains the next bytes of fragment f, to the
+// shared packet.
 func (x *mix) putPiece(f *Fragment, payload []byte) {
 	x.bytes += frag.PutPiece(x.buf[x.bytes:], f.tag, frag.Piece{
 		FragID: f.id, SizeBytes: f.size, OffsetBytes: f.cursor,
@@ -171,8 +173,8 @@ func (st *Sent) failBegun(f *Fragment, tag uint8) {
 // numberFragment gives a fragment the next id.
 func (ep *Endpoint) numberFragment(f *Fragment) { f.id = ep.fragIDs.Take(ep.Snd.Window()) }
 
-// mayNumber reports whether a further fragment may get an id. The latest fragment id must be less
-// than "most" ahead of the id of the oldest fragment that may be incomplete.
+// mayNumber reports whether an id is available for another fragment. The latest fragment id must be
+// less than "most" ahead of the id of the oldest fragment that is possibly incomplete.
 func (ep *Endpoint) mayNumber(most uint32) bool {
 	oldest, next := ep.Snd.Window()
 	return ep.fragIDs.MayTake(most, oldest, next)

@@ -80,8 +80,8 @@ func grantedBytes(units uint16) int {
 	return int(units) * frag.CreditBytesUnit
 }
 
-// unitsOf converts a credit in bytes to the unit of the header's credit field, and returns at least
-// 1.
+// unitsOf converts a credit in bytes to the unit of the header's credit field. The result of
+// unitsOf is at least 1.
 func unitsOf(bytes int) uint16 {
 	if bytes >= frag.CreditBytesUnit*frag.CreditBytesAll {
 		return frag.CreditBytesAll

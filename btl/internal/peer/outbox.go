@@ -8,10 +8,10 @@ import (
 	"gobtl/reliability"
 )
 
-// Outbox holds notifications of ended sends, endpoint events and completed flushes for the
+// Outbox queues notifications of ended sends, endpoint events and completed flushes for the
 // application. The application receives the notifications by callbacks, or polls for them with
-// Pull. Callbacks run after Progress has updated the protocol state, so a callback may call any
-// method except Progress.
+// Pull. Callbacks run after Progress has updated the protocol state. A callback is therefore
+// allowed to call any method except Progress.
 //
 //	complete --> ended ----+--> btl: OnDone, OnEndpoint, functions of Flush
 //	fail, Connected,       |    or
@@ -51,8 +51,8 @@ const (
 	EventFailed                 // the connection has failed with the error err
 )
 
-// Notice is a queued notification of an endpoint event, of the end of a flush, or of free resources
-// after ErrAgain.
+// Notice is a queued notification of an endpoint event, of the end of a flush, or of the fact that
+// resources are free again after ErrAgain.
 type Notice struct {
 	Ep      *Endpoint
 	Err     error
@@ -65,7 +65,7 @@ var noteWords = [...]string{
 	NoteSend: "send", NoteFlush: "flush", NoteEvent: "event", NoteRoom: "room",
 }
 
-// String returns the name of the kind.
+// String returns the name of the kind of notice.
 func (k NoteKind) String() string { return setting.Word(noteWords[:], int(k), "CompletionKind") }
 
 var eventWords = [...]string{
@@ -89,16 +89,16 @@ func (ob *Outbox) note(ep *Endpoint, ev Event, err error) {
 	ob.notices.Push(Notice{Ep: ep, Kind: NoteEvent, Event: ev, Err: err})
 }
 
-// noteFlush queues the notification that a flush has completed, where fn is the function given to
-// Flush.
+// noteFlush queues the notification that a flush has completed. The argument fn is the function
+// that was passed to Flush.
 func (ob *Outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
 	ob.notices.Push(Notice{Ep: ep, Kind: NoteFlush, Flushed: fn, Err: err})
 }
 
-// TellRoom sets whether the owner is notified when a call that returned ErrAgain can be repeated.
+// TellRoom sets whether the owner is notified when a call that has returned ErrAgain can succeed.
 func (ob *Outbox) TellRoom(on bool) { ob.tellsRoom = on }
 
-// Pull sets whether the owner pulls notifications instead of getting callbacks.
+// Pull sets whether the owner polls for notifications instead of receiving callbacks.
 func (ob *Outbox) Pull(on bool) {
 	ob.Pulled = on
 	ob.Rest.Stir()
@@ -109,16 +109,16 @@ func (ob *Outbox) Pull(on bool) {
 	}
 }
 
-// EndByes ends the endpoints whose Byes were acknowledged or could not be sent, if the owner pulls
-// notifications.
+// EndByes ends the endpoints whose Byes were acknowledged or could not be sent. EndByes is for an
+// owner that polls for notifications.
 func (ob *Outbox) EndByes() {
 	for f := ob.byes.pop(); f != nil; f = ob.byes.pop() {
 		ob.Endings.byeDone(f.Ep)
 	}
 }
 
-// NextEnded removes and returns the oldest fragment whose send has ended, or nil. The caller frees
-// the returned fragment by Descriptors.FreeFrag.
+// NextEnded removes and returns the fragment whose send ended first, or nil if there is none. The
+// caller must free the returned fragment by Descriptors.FreeFrag.
 func (ob *Outbox) NextEnded() *Fragment {
 	for f := ob.ended.pop(); f != nil; f = ob.ended.pop() {
 		if !f.isBye() {
@@ -129,10 +129,11 @@ func (ob *Outbox) NextEnded() *Fragment {
 	return nil
 }
 
-// NextNotice removes the oldest notice. NextNotice returns false if there is none.
+// NextNotice removes and returns the oldest notice. If there is no notice, NextNotice returns
+// false.
 func (ob *Outbox) NextNotice() (Notice, bool) { return ob.notices.Pop() }
 
-// ToPull reports whether the owner has notifications to pull.
+// ToPull reports whether notifications are queued for an owner that polls for them.
 func (ob *Outbox) ToPull() bool {
 	return ob.Pulled && (ob.ended.first != nil || ob.notices.Len() > 0)
 }

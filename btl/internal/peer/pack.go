@@ -9,15 +9,15 @@ import (
 	"gobtl/reliability"
 )
 
-// Packs lets fragments share packets.
+// Packs implements packets that several fragments share.
 type Packs struct{ *Services }
 
 // Small fragments that are sent in quick succession share a packet. A shared packet is called a
 // Pack, and each fragment in it a record.
 //
 // The first small fragment to a peer is sent immediately in its own packet, because a single
-// message must not wait for other messages. Until the next call of Progress, further small
-// fragments are copied to one send buffer, the open Pack. Sealing a shared packet gives the packet
+// message must not wait for other messages. Until the next call of Progress, all following small
+// fragments are copied to one send buffer, the open Pack. When a shared packet is sealed, it gets
 // its sequence number, acknowledgement and retransmission timer. The shared packet is sealed and
 // added to its channel's batch when one of the following events occurs:
 //
@@ -25,21 +25,23 @@ type Packs struct{ *Services }
 //  - The next call of Progress begins.
 //  - The scheduler serves the endpoint of a shared packet that was opened during a call of
 //    Progress.
-//  - The shared packet of a connection over a reliable fabric holds enough fragments (postEarly).
+//  - The shared packet of a connection over a reliable fabric contains enough fragments
+//    (postEarly).
 //
-// The batch is posted to the fabric by postEarly, or otherwise by the next call of Progress.
+// The channel's batch is posted to the fabric by postEarly, or otherwise by the next call of
+// Progress.
 //
 // A burst of small messages costs one system call for the first message and one system call for all
-// other messages. If an earlier burst is in flight, a burst needs only one system call, because its
-// first message also joins the shared packet. A message is sent immediately if its endpoint has no
-// packet in flight.
+// following messages. If an earlier burst is in flight, a burst needs only one system call, because
+// its first message is also added to the shared packet. If its endpoint has no packet in flight, a
+// message is always sent immediately.
 //
 // While a shared packet is open, its endpoint stays in the scheduler's list. The endpoint's next
-// sequence number is reserved for the open shared packet, so no other packet of the endpoint is
-// sealed before it. A shared packet is opened only while the send window is open, so it can always
-// be sealed.
+// sequence number is reserved for the open shared packet, so that no other packet of the endpoint
+// is sealed before the shared packet. A shared packet is opened only while the send window allows a
+// packet. Sealing a shared packet is therefore always possible.
 
-// openPack is a packet to which small fragments of an endpoint are still added.
+// openPack is a shared packet to which small fragments of an endpoint can still be added.
 type openPack struct {
 	last *Fragment         // last fragment that has an OnDone; segment.frag is the first
 	seg  reliability.Token // the send buffer of the Pack
@@ -54,7 +56,8 @@ func (ep *Endpoint) alone() bool {
 	return ep.sentIn != ep.All.Clock.Epoch && (!ep.bursts || !ep.busy())
 }
 
-// packBytesMax is the maximum datagram size of a shared packet to this peer, in bytes.
+// packBytesMax returns the maximum datagram size, in bytes, of a shared packet to the peer of an
+// endpoint.
 func (pk Packs) packBytesMax(ep *Endpoint) int { return min(ep.MTU, pk.Config.PackBytes) }
 
 // fits reports whether a fragment of sizeBytes is small enough to share a packet.
@@ -62,17 +65,17 @@ func (pk Packs) fits(ep *Endpoint, sizeBytes int) bool {
 	return 2*(sizeBytes+frag.RecordHeaderBytes) <= pk.packBytesMax(ep)-frag.FragHeaderBytes
 }
 
-// packable reports whether fragment f may share a packet. Fragments of the transport itself, memory
-// operations, and fragments in several memory segments may not share a packet.
+// packable reports whether fragment f is allowed to share a packet. The fragments of the transport
+// itself, memory operations, and fragments in several memory segments must not share a packet.
 func (pk Packs) packable(ep *Endpoint, f *Fragment) bool {
 	return !f.urgent && !f.put && f.Op == nil && !f.Data.Scattered() && f.tag <= frag.TagUserMax &&
 		pk.fits(ep, int(f.size))
 }
 
-// packSend copies the packable fragment f to the endpoint's open shared packet. packSend returns
-// false if f cannot share a packet now, for example because other fragments are queued before f.
-// After packSend has returned true, the caller still owns the descriptor of f unless f.signal is
-// set.
+// packSend copies the packable fragment f to the endpoint's open shared packet, and returns true.
+// If f cannot share a packet at present, for example because other fragments are queued before f,
+// packSend returns false. After packSend has returned true, the caller still owns the descriptor of
+// f unless f.signal is set.
 func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
 	if !ep.overtakes(nil) || ep.ID.State != StateConnected {
 		return false
@@ -93,8 +96,8 @@ func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
 	return true
 }
 
-// packData copies a message to the endpoint's open shared packet, and needs no descriptor. packData
-// returns false if the message cannot share a packet now.
+// packData copies a message without a descriptor to the endpoint's open shared packet. packData
+// returns false if the message cannot share a packet at present.
 func (pk Packs) packData(ep *Endpoint, tag uint8, data []byte) bool {
 	if !ep.overtakes(nil) || ep.ID.State != StateConnected || !pk.fits(ep, len(data)) {
 		return false
@@ -119,12 +122,12 @@ func (pk Packs) packData(ep *Endpoint, tag uint8, data []byte) bool {
 	return true
 }
 
-// postFirst is the number of fragments at which, over a reliable fabric, the first shared packet
-// after a packet from the peer is sent before it is full.
+// Over a reliable fabric, the first shared packet after a packet from the peer is posted as soon as
+// it contains postFirst fragments, even if it is not full.
 const postFirst = 16
 
-// postEarly posts the open shared packet of an endpoint over a reliable fabric before the packet is
-// full, if it holds enough fragments.
+// postEarly posts the open shared packet of an endpoint over a reliable fabric if the packet
+// contains enough fragments, even if it is not full.
 func (pk Packs) postEarly(ep *Endpoint) {
 	s := ep.Counts
 	if next := ep.Rcv.Expected(); s.postSince != next || s.postAt == 0 {
@@ -141,8 +144,8 @@ func (pk Packs) postEarly(ep *Endpoint) {
 }
 
 // packRoom ensures that the open shared packet, if there is one, has room for a fragment of
-// sizeBytes. A shared packet with too little room is sealed and added to the channel's batch.
-// packRoom returns false if the batch is too full.
+// sizeBytes. If the shared packet has too little room, packRoom seals it and adds it to the
+// channel's batch. packRoom returns false if the batch is too full.
 func (pk Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.Fits(sizeBytes, pk.packBytesMax(ep)) {
 		return true
@@ -157,7 +160,7 @@ func (pk Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
 // openPack takes a send buffer for a new shared packet that begins with fragment f, and copies f to
 // the buffer. If f already has a buffer, this buffer becomes the shared packet without a copy,
 // because a shared packet with only one fragment has the layout of an ordinary packet. openPack
-// returns false if the window is closed or no buffer is free.
+// returns false if the send window allows no packet, or if no buffer is free.
 func (pk Packs) openPack(ep *Endpoint, f *Fragment) bool {
 	if !ep.Snd.Open() ||
 		!f.hasSeg && !pk.Buffers.takeSeg(ep, &f.seg) && !pk.Buffers.borrowSeg(f, &f.seg) {
@@ -213,7 +216,7 @@ func (bu *Buffers) chain(p *openPack, f *Fragment) {
 
 // sendPack fills the open shared packet with fragments from the front of the endpoint's queue, and
 // sends the packet. sendPack returns the packet's length in bytes, or 0 if the packet cannot be
-// sent now.
+// sent at present.
 func (pk Packs) sendPack(ep *Endpoint) int {
 	for f := ep.small.queue.first; f != nil && pk.packable(ep, f); f = ep.small.queue.first {
 		if ep.Flushes.Behind(f.fence) ||
@@ -230,8 +233,8 @@ func (pk Packs) sendPack(ep *Endpoint) int {
 	return pk.sealPack(ep)
 }
 
-// SendPacks sends the open shared packets of the queues whose turn it is, at the beginning of a
-// call of Progress and before the polls.
+// SendPacks sends the open shared packets of those queues whose turn it is. Progress calls
+// SendPacks at its beginning, before it polls the channels.
 func (pk Packs) SendPacks() {
 	for turn := pk.Sched.Fresh(); turn != nil && pk.Sched.Packs > 0; {
 		next, ep := turn.Next(), turn.Owner
@@ -252,7 +255,7 @@ func (pk Packs) SendPacks() {
 
 // sealPack seals the open shared packet and adds the packet to the batch of its channel. A shared
 // packet with only one fragment becomes an ordinary packet (Frag). sealPack returns the packet's
-// length in bytes, or 0 if the batch has no room now.
+// length in bytes, or 0 if the batch has no room at present.
 func (pk Packs) sealPack(ep *Endpoint) int {
 	p := ep.pack
 	c, to := ep.way(p.Bytes())

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// heldBytes is the size above which a fragment waits for the first Pong, the reply to a path
-	// MTU probe.
+	// A fragment that is larger than heldBytes waits until the first path MTU probe is answered (first
+	// Pong) or counts as lost.
 	heldBytes = 64 << 10
 )
 
@@ -32,8 +32,8 @@ func (ep *Endpoint) PathState() Path {
 	}
 }
 
-// The method "holds" reports whether a large fragment has to wait for the reply to the first path
-// MTU probe.
+// The method "holds" reports whether a large fragment must wait for the reply to the first path MTU
+// probe.
 func (ep *Endpoint) holds(f *Fragment) bool {
 	return f.size > heldBytes && f.cursor == 0 && !f.isBye() && !ep.ID.Counted &&
 		ep.Path.FirstProbePending()
@@ -71,16 +71,16 @@ func (bu *Buffers) pathRefused(s *fabric.Send, err error) {
 // into datagrams).
 func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.MTU && !ep.ID.Counted }
 
-// partsRoom returns the number of packets of sizeBytes that can now be sent in Parts (slices that
-// fit into datagrams).
+// partsRoom returns the number of packets of sizeBytes that can be sent in Parts (slices that fit
+// into datagrams) at present.
 func (wr *Writer) partsRoom(ep *Endpoint, sizeBytes int) int {
 	count, _ := frag.PartsOf(sizeBytes, ep.MTU)
 	return min(wr.Port.FreeParts(), wr.Port.Data.Room()) / count
 }
 
-// PartsIn returns the received Parts (slices) of the endpoint's incomplete packets. The first call
-// of PartsIn makes an empty frag.Parts, which reassembles sliced packets and takes its memory from
-// the pool.
+// PartsIn returns the frag.Parts of an endpoint, which reassembles packets from received Parts
+// (slices). The first call of PartsIn allocates an empty frag.Parts, whose memory comes from the
+// pool.
 func (ep *Endpoint) PartsIn(pool *frag.PartPool) *frag.Parts {
 	if ep.Parts == nil {
 		ep.Parts = new(frag.Parts)

@@ -8,7 +8,7 @@ import (
 	"gobtl/reliability"
 )
 
-// Region is memory that peers may access.
+// Region is memory that peers are allowed to access.
 type Region = remote.Region[*Fragment]
 
 // Withdraw ends the access of peers to an exposed region, and ends the replies to gets that read
@@ -20,7 +20,7 @@ func (en Endings) Withdraw(r *Region) {
 }
 
 // endReads ends the replies to gets that read from a closed region. endReads drops the unsent part
-// of each reply, and informs the peer of the failed get.
+// of each reply, and reports to the peer that the get has failed.
 func (en Endings) endReads(r *Region) {
 	if r.Reader() != nil {
 		en.Buffers.takeAlong(r)

@@ -19,8 +19,8 @@ import (
 // with a completion notification.
 type Operation = remote.Operation[*Fragment]
 
-// Memory returns the state of the memory operations of an endpoint and of its peer, which the first
-// call allocates. For a nil endpoint, Memory returns nil.
+// Memory returns the state of the memory operations of an endpoint and of its peer. The first call
+// of Memory allocates the state of the memory operations. For a nil endpoint, Memory returns nil.
 func (ep *Endpoint) Memory() *remote.Peer[*Fragment] {
 	if ep == nil {
 		return nil
@@ -36,9 +36,8 @@ type AccessReason uint8
 
 // The reasons for refusing a memory operation.
 const (
-	// ReasonRegion means that the handle names no region that this side may access, or that the
-	// peer could not perform the operation at all. Peers of older versions report only
-	// ReasonRegion.
+	// ReasonRegion means that the handle names no region that this side is allowed to access, or that
+	// the peer was unable to perform the operation. Peers of older versions report only ReasonRegion.
 	ReasonRegion AccessReason = frag.NackAccess
 	// ReasonBounds means that some bytes are outside of the region, or that the target of an atomic
 	// operation is not aligned.
@@ -123,8 +122,8 @@ func (ds *Descriptors) PreparePutNotice(ep *Endpoint, mem []byte, target remote.
 	return f, nil
 }
 
-// mayNotify returns an error if a put to the peer cannot have a completion notification with the
-// given tag and data.
+// mayNotify returns an error if a completion notification with the given tag and data is not
+// allowed for a put to the peer.
 func (ds *Descriptors) mayNotify(ep *Endpoint, tag uint8, says []byte) error {
 	if tag > frag.TagUserMax {
 		return ErrTag

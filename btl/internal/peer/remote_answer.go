@@ -26,7 +26,7 @@ func (f *Fragment) AnswerWith(o *Operation) {
 	f.Ep.All.Sender.enqueue(f.Ep, f)
 }
 
-// answerNow sends the reply to a memory request immediately if fastSend allows it, and otherwise
+// If fastSend allows it, answerNow sends the reply to a memory request immediately, and otherwise
 // queues the reply.
 func (tx Sender) answerNow(ep *Endpoint, f *Fragment) {
 	ep.Snd.Rest(tx.Clock.Now)

@@ -7,9 +7,9 @@ import (
 )
 
 // prepareAsk returns a fragment for a memory request, which fits into one packet. The argument
-// "answered" of prepareAsk is true if the request waits for a reply, and needs a slot in the table
-// of waiting operations. The argument "full" of prepareAsk is true if a resource other than the
-// slot is used up, so that prepareAsk returns ErrAgain.
+// "answered" of prepareAsk is true if the request waits for a reply, and therefore needs a slot in
+// the table of waiting operations. If the argument "full" is true, another resource for the request
+// is used up, and prepareAsk returns ErrAgain.
 func (ds *Descriptors) prepareAsk(ep *Endpoint, sizeBytes int, target remote.Handle,
 	offset uint64, answered, full bool,
 ) (*Fragment, error) {

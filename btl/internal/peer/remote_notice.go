@@ -7,12 +7,14 @@ import (
 )
 
 // The method "placeless" reports whether a put with a completion notification must wait before its
-// first chunk, because an earlier such put uses the slot in which the receiver would track the put.
+// first chunk is sent. The put must wait if an earlier put of the same kind still uses the slot in
+// which the receiver would track the put.
 func (f *Fragment) placeless() bool { return f.Op != nil && f.Ep.Remote.HasNoPlace(f.Op) }
 
 // The method "begun" reports whether a fragment is partly sent, so that its remaining chunks must
-// be sent before any chunk of another fragment. The method "begun" returns false if only the
-// completion notification of a put is unsent, because the notification may wait for a fence.
+// be sent before any chunk of another fragment. If only the completion notification of a put is
+// unsent, the method "begun" returns false, because the notification is allowed to wait for a
+// fence.
 func (f *Fragment) begun() bool { return f.cursor > 0 && !f.noticeDue() }
 
 // noticeDue reports whether only the completion notification of a put is unsent.
@@ -21,7 +23,7 @@ func (f *Fragment) noticeDue() bool {
 }
 
 // sendNotice sends the completion notification of a put whose chunks have been sent. sendNotice
-// returns the packet's length in bytes, or 0 if the packet cannot be sent now.
+// returns the packet's length in bytes, or 0 if the packet cannot be sent at present.
 func (tx Sender) sendNotice(ep *Endpoint, f *Fragment) int {
 	c, to := &tx.Port.Command, ep.cmdAddr // tiny, so the notice may overtake the chunks of the put
 	var tokens [1]reliability.Token

@@ -33,8 +33,8 @@ func (tx Sender) moveLarge(ep *Endpoint) {
 	}
 }
 
-// moveToLarge moves a fragment to the front of the queue of large fragments, and not to the end,
-// because no fragment may follow a Bye.
+// moveToLarge moves a fragment to the front of the queue of large fragments. At the end of this
+// queue, the fragment could follow a Bye, which is not allowed.
 func (tx Sender) moveToLarge(ep *Endpoint, f *Fragment) {
 	if f.hasSeg {
 		tx.Buffers.unfill(f)
@@ -50,8 +50,8 @@ func (tx Sender) moveToLarge(ep *Endpoint, f *Fragment) {
 	ep.large.queue.insert(f, behind)
 }
 
-// failTooLarge removes from the queue each fragment that the peer does not accept, and ends
-// the fragment with an error.
+// failTooLarge removes those fragments from the queue that the peer does not accept, and ends each
+// of them with an error.
 func (tx Sender) failTooLarge(ep *Endpoint, q *fragmentList) {
 	for f := q.first; f != nil; {
 		next := f.next
@@ -79,7 +79,7 @@ func (ep *Endpoint) cannotTake(f *Fragment) error {
 	return nil
 }
 
-// Resize sets the size of the largest datagram that may be sent to the peer.
+// Resize sets the maximum size of datagrams to the peer.
 func (tx Sender) Resize(ep *Endpoint, sizeBytes int) {
 	if was := ep.MTU; was != sizeBytes {
 		ep.UseSize(sizeBytes)

@@ -78,7 +78,7 @@ func isOldest(s *reliability.Sender, t reliability.Token) bool {
 }
 
 // timedOut reports whether a packet is retransmitted because the peer did not acknowledge it in
-// time, or lacked memory for it.
+// time, or had no memory for it.
 func timedOut(cause reliability.Cause) bool {
 	return cause == reliability.CauseTimeout || cause == reliability.CauseProbe ||
 		cause == reliability.CauseMemory

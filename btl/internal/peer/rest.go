@@ -2,8 +2,8 @@ package peer
 
 import "gobtl/internal/mono"
 
-// Rest holds the time until which calls of Progress only poll, because nothing else is due. Rest
-// also holds the state that one call of Progress leaves to the next calls.
+// Rest contains the time until which calls of Progress only poll, because nothing else is due. Rest
+// also contains the state that one call of Progress leaves to the next calls.
 type Rest struct {
 	Until       mono.Time // until this time a call that finds nothing only polls
 	resumeUntil mono.Time // until, before the latest early delivery
@@ -17,16 +17,16 @@ func (rs *Rest) Stir() { rs.Until, rs.resumeUntil = 0, 0 }
 // Set sets the time until which calls of Progress only poll.
 func (rs *Rest) Set(until mono.Time) { rs.Until = until }
 
-// Interrupt ends the time in which calls of Progress only poll, because a poll has found a
-// completion. If the handler of a received packet only sends an answer, the following calls of
-// Progress may continue to only poll (ResumeUntil).
+// Interrupt is called when a poll has found a completion. Interrupt ends the time in which calls of
+// Progress only poll. If the handler of a received packet only sends an answer, the next calls of
+// Progress can only poll again (ResumeUntil).
 func (rs *Rest) Interrupt() {
 	rs.resumeUntil, rs.exchanged, rs.AskEnded = rs.Until, false, false
 	rs.Until = 0
 }
 
-// ResumeUntil returns the value of Until before the call of Interrupt, or 0 if calls of Progress
-// must not continue to only poll.
+// ResumeUntil returns the value that Until had before the call of Interrupt. If the next call of
+// Progress must do more than poll, ResumeUntil returns 0.
 func (rs *Rest) ResumeUntil() mono.Time {
 	if !rs.exchanged {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"gobtl/btl/internal/share"
 )
 
-// wants is a set of kinds of calls on an endpoint that have returned ErrAgain.
+// wants is a set of the kinds of calls that have returned ErrAgain on an endpoint.
 type wants uint8
 
 const (
@@ -15,8 +15,8 @@ const (
 	wantsAsk                         // PrepareGet and PrepareAtomic
 )
 
-// The method "again" returns ErrAgain, and records that the application must be notified when a
-// call of the given kind can succeed.
+// The method "again" returns ErrAgain. The method "again" also records that the application must be
+// notified when a call of the given kind can succeed.
 func (ob *Outbox) again(ep *Endpoint, what wants) error {
 	if !ob.tellsRoom && !ob.Pulled || ep.Err() != nil {
 		return ErrAgain
@@ -29,8 +29,8 @@ func (ob *Outbox) again(ep *Endpoint, what wants) error {
 	return ErrAgain
 }
 
-// FindRoom queues notifications for the endpoints on which a call that returned ErrAgain can
-// succeed now.
+// FindRoom queues a notification for each endpoint on which a call that has returned ErrAgain can
+// succeed at present.
 func (ob *Outbox) FindRoom() {
 	if len(ob.wanting) == 0 { // the usual case
 		return

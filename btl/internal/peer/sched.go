@@ -7,7 +7,7 @@ import (
 	"gobtl/btl/internal/sched"
 )
 
-// Scheduler holds the flows (send queues) that have packets to send and are allowed to send, in the
+// Scheduler lists the flows (send queues) that have packets to send and are allowed to send, in the
 // order of their turns.
 type Scheduler struct {
 	sched.RoundRobin[*Endpoint]
@@ -36,7 +36,8 @@ func (s *Scheduler) disarm(ep *Endpoint) {
 	}
 }
 
-// The argument c has counted the open Packs.
+// check compares the Scheduler's counts with those of the Checker c, which has counted the open
+// Packs.
 func (s *Scheduler) check(c *Checker, p *peerTable) error {
 	if c.packs != s.Packs {
 		return fmt.Errorf("%d packs are open, %d counted", c.packs, s.Packs)

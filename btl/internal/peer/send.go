@@ -19,8 +19,8 @@ type SendOptions struct {
 	Told   bool // an error is reported to the caller, and not by the next Flush
 }
 
-// Send sends or queues fragment f, as btl.Endpoint.Send describes. Send returns true if f is done,
-// and freed.
+// Send sends or queues fragment f, as the comment of btl.Endpoint.Send describes. If Send returns
+// true, the send is done and f was freed.
 func (tx Sender) Send(ep *Endpoint, now mono.Time, f *Fragment, how SendOptions) (
 	done bool, err error,
 ) {
@@ -115,8 +115,8 @@ func (tx Sender) SendImmediate(ep *Endpoint, now mono.Time, tag uint8, data []by
 	return nil
 }
 
-// companyMax and trainMax are the numbers of packets in a burst at which the channel's batch is
-// posted to the fabric.
+// When a burst has reached companyMax packets over a reliable fabric, or trainMax packets over
+// another fabric, the channel's batch is posted to the fabric.
 const (
 	companyMax = 8 // over a reliable fabric
 	trainMax   = 32
@@ -277,7 +277,8 @@ func (tx Sender) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool
 	}
 }
 
-// enqueue puts a fragment into its queue.
+// enqueue puts a fragment into the queue of small fragments or into the queue of large fragments of
+// its endpoint.
 func (tx Sender) enqueue(ep *Endpoint, f *Fragment) {
 	f.state, f.fence = fragQueued, ep.Flushes.Set()
 	if f.hasSeg {
@@ -300,7 +301,7 @@ func (tx Sender) enqueue(ep *Endpoint, f *Fragment) {
 }
 
 // sendSmall sends the next packet of the endpoint's queue of small fragments. sendSmall returns the
-// packet's length in bytes, or 0 if no packet can be sent now.
+// packet's length in bytes, or 0 if no packet can be sent at present.
 func (tx Sender) sendSmall(ep *Endpoint) int {
 	f := ep.small.queue.first
 	if ep.pack.Open() || tx.Packs.packable(ep, f) {
@@ -319,7 +320,7 @@ func (ep *Endpoint) way(sizeBytes int) (*port.Channel, fabric.Addr) {
 }
 
 // sendFrag sends the first fragment of a queue in its own packet. sendFrag returns the packet's
-// length in bytes, or 0 if the packet cannot be sent now.
+// length in bytes, or 0 if the packet cannot be sent at present.
 func (tx Sender) sendFrag(ep *Endpoint, f *Fragment) int {
 	flags := f.flags()
 	c, to := ep.way(f.packetBytes())
@@ -417,8 +418,8 @@ const evenBytes = 64
 // runMax is the maximum number of adjacent chunks that sendChunks adds to the batch in one call.
 const runMax = 64
 
-// load copies the next bytes of fragment f to the slice "to" of send buffer t. For bytes that the
-// fabric gathers, load only records their offset and length.
+// load copies the next bytes of fragment f to the slice "to" of send buffer t. If the fabric
+// gathers some of these bytes, load only records the offset and the length of the gathered bytes.
 func (tx Sender) load(f *Fragment, t reliability.Token, to []byte) {
 	at, gathered := f.cursor, uint16(len(to))
 	if !f.Data.InRegion() {
@@ -431,8 +432,8 @@ func (tx Sender) load(f *Fragment, t reliability.Token, to []byte) {
 	}
 }
 
-// unqueue removes a fragment from its queue, because the fragment's last packet was sent or the
-// fragment is withdrawn.
+// unqueue removes a fragment from its queue, when its last packet was sent or when the fragment is
+// withdrawn.
 func (tx Sender) unqueue(ep *Endpoint, f *Fragment) {
 	before := ep.flowOf(f).queue.remove(f)
 	f.state = fragSent

@@ -16,8 +16,8 @@ import (
 	"gobtl/reliability"
 )
 
-// Config has the settings of a module that its endpoints use. Services.Rules has the settings of
-// loss recovery.
+// Config contains the settings of a module that its endpoints use. The settings of loss recovery
+// are in Services.Rules.
 type Config struct {
 	Limits limits.Limits
 
@@ -32,19 +32,20 @@ type Config struct {
 	Random                               func() uint64 // never 0
 }
 
-// Owner has those functions of the module (package btl) that package peer calls.
+// Owner contains those functions of the module (package btl) that package peer calls.
 type Owner struct {
 	Module      any              // the module
 	NewEndpoint func() *Endpoint // makes an endpoint, as a part of the owner's endpoint
 	NewFragment func() *Fragment // makes a fragment, as a part of the owner's fragment
-	// Ask decides on a connection request. A request that can be kept has a number.
+	// Ask decides on a connection request. If the argument id is not 0, the request can be kept, and
+	// the decision can follow later.
 	Ask func(hello *frag.Hello, id uint64) meet.Answer
-	// Deadline is the time by which Progress of the module must be called next.
+	// Deadline returns the time by which Progress of the module must be called next.
 	Deadline func() mono.Time
 }
 
-// Services is what all endpoints of a module share. The list has the files of each part, without
-// ".go":
+// Services contains the state that all endpoints of a module share. The list below names the files
+// of each part, without ".go":
 //
 //	Sender      which endpoint sends what next   send flow requeue remote_answer remote_notice
 //	Packs       several fragments in one packet  pack mix
@@ -64,9 +65,10 @@ type Owner struct {
 //	(hosts)     access of meet, liveness, path   handshake_host write_hello watch_host path_host
 //	(checks)    checks of the whole state        checker check check_idle
 //
-// Most parts embed a pointer to Services, by which a part reaches the other parts. The fields that
-// each message uses are within the first 4 KiB of Services. A processor may delay a read until an
-// earlier write is complete, if the two addresses differ by a multiple of 4 KiB.
+// Most parts embed a pointer to Services, through which they call the other parts. The fields that
+// each message uses are within the first 4 KiB of Services. If the addresses of a read and of an
+// earlier write differ by a multiple of 4 KiB, a processor can delay the read until the write is
+// complete.
 type Services struct {
 	Clock clock.Clock
 	counting
@@ -87,7 +89,7 @@ type Services struct {
 	closing
 }
 
-// The type "parts" holds the parts of Services, each with its own state.
+// The type "parts" contains the parts of Services, each with its own state.
 type parts struct {
 	Rest       Rest
 	Sender     Sender
@@ -104,7 +106,7 @@ type parts struct {
 	Buffers    Buffers
 }
 
-// counting is the state of the counters.
+// counting contains the module's counters and the state of their publication.
 type counting struct {
 	Count       stats.Values
 	Dirty       bool      // Count has changed since the latest publication
@@ -117,7 +119,8 @@ type closing struct {
 	drainUntil mono.Time // then all endpoints end
 }
 
-// Open prepares the services on a Domain. On an error, the caller closes the Domain.
+// Open prepares the services on a fabric Domain. If Open returns an error, the caller must close
+// the Domain.
 func (all *Services) Open(
 	dom fabric.Domain, cfg *Config, rules *reliability.Rules, ports port.Config, owner Owner,
 ) error {
@@ -142,7 +145,7 @@ func (all *Services) Open(
 // Module returns the module that owns the services.
 func (all *Services) Module() any { return all.owner.Module }
 
-// join tells each part where the other parts are.
+// join sets the pointer of each part to the Services, through which a part calls the other parts.
 func (all *Services) join() {
 	all.Sender.Services, all.Packs.Services, all.Links.Services = all, all, all
 	all.Writer.Services, all.Buffers.Services, all.Sent.Services = all, all, all
@@ -184,8 +187,8 @@ func (all *Services) openTables(dom fabric.Domain) (err error) {
 	return nil
 }
 
-// openSmall tells the credit accounting how many small datagrams use as much of the kernel's
-// receive buffer as one datagram of full size.
+// openSmall computes how many small datagrams use as much of the kernel's receive buffer as one
+// datagram of full size, and passes this number to the pool of credits.
 func (all *Services) openSmall() {
 	cmd, data := &all.Port.Command.Caps, &all.Port.Data.Caps
 	fixed := max(cmd.RecvFixedBytes, data.RecvFixedBytes)
@@ -195,19 +198,19 @@ func (all *Services) openSmall() {
 	}
 }
 
-// Counters returns the module's counters, which other packages increment, too.
+// Counters returns the module's counters, which other packages also increment.
 func (all *Services) Counters() *stats.Values { return &all.Count }
 
 // MarkDirty records that the counters have changed.
 func (all *Services) MarkDirty() { all.Dirty = true }
 
-// Published records that the counters are published now.
+// Published records that the counters were published at the present time.
 func (all *Services) Published() { all.Dirty, all.PublishedAt = false, all.Clock.Now }
 
 // PublishIdle is the maximum age of the published counters while no packet arrives.
 const PublishIdle = 10 * time.Microsecond
 
-// touch records that the counters have changed. touch shortens the time in which Progress only
+// touch records that the counters have changed. touch also shortens the time in which Progress only
 // polls, so that the counters are published after at most PublishIdle.
 func (all *Services) touch() {
 	if !all.Dirty {
@@ -216,10 +219,11 @@ func (all *Services) touch() {
 	}
 }
 
-// Drain makes the services accept no new endpoints, and end all endpoints at the time "until".
+// Drain makes the services accept no new endpoints, and end all endpoints at the time "until" at
+// the latest.
 func (all *Services) Drain(until mono.Time) { all.Draining, all.drainUntil = true, until }
 
-// Shut makes the services accept no new endpoints.
+// Shut makes the services accept no new endpoints from then on.
 func (all *Services) Shut() { all.Draining = true }
 
 // segmentRoom returns the largest payload, in bytes, of a packet of the given kind in a datagram of
@@ -228,7 +232,7 @@ func segmentRoom(sizeBytes int, kind frag.Kind) int {
 	return sizeBytes - frag.HeaderBytes(kind, 0)
 }
 
-// MayRest reports whether, until the next deadline, calls of Progress need to do no more than poll.
+// MayRest reports whether polling is all that calls of Progress need to do until the next deadline.
 func (all *Services) MayRest() bool {
 	return all.Sched.Waiting() == 0 && all.Sched.Packs == 0 && !all.Credits.Stretched() &&
 		all.Overcommit.measure == nil && len(all.Port.Leaving) == 0 &&
@@ -236,7 +240,7 @@ func (all *Services) MayRest() bool {
 }
 
 // Deadline returns the time by which the endpoints need the next call of Progress, even if no
-// packet arrives, or mono.Never.
+// packet arrives. If the endpoints need no further call of Progress, Deadline returns mono.Never.
 func (all *Services) Deadline() mono.Time {
 	if all.Sched.Waiting() > 0 && !all.Sched.Blocked || all.Outbox.Due() || all.Outbox.roomDue() ||
 		all.Recovery.ResendsWaiting() > 0 && all.Port.Data.Room() > 0 {
@@ -256,7 +260,7 @@ func (all *Services) Deadline() mono.Time {
 }
 
 // Drained reports whether all endpoints have ended and both channels have no packet left to post.
-// Endpoints that linger after the peer's close, to repeat an ACK, count as ended.
+// Endpoints that the peer has closed, and that only repeat their last ACK, count as ended.
 func (all *Services) Drained() bool {
 	if all.Port.Pending() {
 		return false
@@ -269,7 +273,7 @@ func (all *Services) Drained() bool {
 	return true
 }
 
-// EndAll ends all endpoints at once.
+// EndAll ends all endpoints immediately.
 func (all *Services) EndAll() {
 	for _, ep := range all.Peers.All() {
 		if ep != nil {
@@ -278,7 +282,7 @@ func (all *Services) EndAll() {
 	}
 }
 
-// Closed ends the sends that the fabric did not complete before the fabric was closed.
+// Closed ends the sends that the fabric had not completed when it was closed.
 func (all *Services) Closed() {
 	for t := range all.Buffers.segs {
 		if f := all.Buffers.segs[t].frag; f != nil {

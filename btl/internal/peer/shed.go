@@ -4,11 +4,12 @@ import (
 	"gobtl/frag"
 )
 
-// Peers may hold reassembly memory only while their fragments make progress. When a peer's fragment
-// is refused for lack of memory, the module checks the peers that hold memory. The module ends the
-// endpoint of a live peer whose fragments have hardly grown for PeerTimeout (see Stalled of
-// frag.Assembler), so that other peers can continue. The peer whose endpoint was ended gets a Bye
-// with the reason (frag.ByeShed). While nobody needs memory, a peer without progress keeps it.
+// A peer is allowed to use reassembly memory only while its fragments make progress. When a peer's
+// fragment is refused for lack of memory, the module checks all peers that use reassembly memory.
+// If the fragments of a live peer have hardly grown for PeerTimeout (see Stalled of
+// frag.Assembler), the module ends the endpoint of this peer, so that other peers can continue. The
+// peer whose endpoint was ended gets a Bye with the reason (frag.ByeShed). As long as no other peer
+// needs memory, a peer without progress keeps its memory.
 
 // WantsMemory is called when a peer's fragment was refused because the pool lacks memory. A refusal
 // that the refused peer alone has caused is no reason for this call. The argument "refused" of

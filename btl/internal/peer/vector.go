@@ -9,7 +9,7 @@ import (
 	"gobtl/frag"
 )
 
-// takeVector returns a fragment whose payload lies in the given memory segments.
+// takeVector returns a fragment whose payload consists of the given memory segments.
 func (ds *Descriptors) takeVector(ep *Endpoint, pieces [][]byte) (*Fragment, error) {
 	if len(pieces) > payload.PiecesMax {
 		return nil, fmt.Errorf("%w: %d pieces, at most %d", ErrTooLarge, len(pieces), payload.PiecesMax)
@@ -26,8 +26,8 @@ func (ds *Descriptors) takeVector(ep *Endpoint, pieces [][]byte) (*Fragment, err
 	return f, nil
 }
 
-// settleVector copies a small fragment to a send buffer, and otherwise looks up which memory
-// segments of the fragment are registered with the fabric.
+// settleVector copies the payload of a small fragment to a send buffer. For a larger fragment,
+// settleVector looks up which of its memory segments are registered with the fabric.
 func (ds *Descriptors) settleVector(f *Fragment) (*Fragment, error) {
 	if f.size == 0 || int(f.size) < payload.GatherBytesMin && !f.put &&
 		int(f.size) <= segmentRoom(f.Ep.MTU, frag.KindFrag) {

@@ -55,7 +55,7 @@ func (h watchHost) Ask(ep *Endpoint, channel int) {
 }
 
 // Question sends a Void, an empty packet that requests an acknowledgement from the peer. Question
-// returns false if the packet cannot be sent now.
+// returns false if the packet cannot be sent at present.
 func (h watchHost) Question(ep *Endpoint) bool {
 	if ep.pack.Open() { // the next sequence number is reserved for the open Pack
 		sizeBytes := h.all.Packs.sealPack(ep)

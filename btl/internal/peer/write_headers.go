@@ -32,9 +32,9 @@ const (
 	ViaData    = port.Data
 )
 
-// packet is an outgoing packet, with its header fields and with state that is not sent. A packet is
-// a local variable of the sending function, and is passed only by pointer to functions that do not
-// keep it.
+// packet is an outgoing packet, with its header fields and with state that is not sent. Each packet
+// is a local variable of the sending function. A packet is passed by pointer, and only to functions
+// that do not keep the pointer.
 type packet struct {
 	frag.Header
 	ep   *Endpoint
@@ -42,8 +42,8 @@ type packet struct {
 	seg  reliability.Token // the packet's send buffer
 }
 
-// setFrag fills the empty packet p for a fragment that fits into one packet and has a send
-// buffer.
+// setFrag fills in the header fields of packet p, for a fragment that fits into one packet and has
+// a send buffer.
 func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 	p.Kind, p.Flags, p.Tag, p.PayloadLen = frag.KindFrag, flags, f.tag, uint16(f.size)
 	p.Handle, p.PutOffset = uint64(f.handle), f.offset
@@ -69,7 +69,7 @@ func (p *packet) datagramBytes() int {
 	return frag.HeaderBytes(p.Kind, p.Flags) + int(p.PayloadLen)
 }
 
-// write writes a packet's header to the send buffer, in front of the payload. write returns the
+// write writes a packet's header to the send buffer, before the payload. write returns the
 // datagram's length in bytes.
 func (wr *Writer) write(p *packet, s *SendSegment) int {
 	sizeBytes := p.Encode(wr.Port.Arena.Bytes(fabric.Buf(p.seg))) + int(p.PayloadLen)
@@ -77,7 +77,7 @@ func (wr *Writer) write(p *packet, s *SendSegment) int {
 	return sizeBytes
 }
 
-// writeWhole writes the header and the payload of a fragment to the buffer b, which has no
+// writeWhole writes the header and the payload of a fragment to the control buffer b, which has no
 // SendSegment. writeWhole returns the datagram's length in bytes.
 func writeWhole(ep *Endpoint, b fabric.Buf, tag uint8, data []byte) int {
 	pkt := ep.All.Port.Arena.Bytes(b)
@@ -148,9 +148,8 @@ func (wr *Writer) writeChunk(r *chunkRun, t reliability.Token, b []byte, sizeByt
 	r.written++
 }
 
-// refresh updates a packet before its retransmission, with a new packet number and the current ACK
-// fields. If the peer has refused the packet, refresh replaces the packet by a Void, which is an
-// empty packet.
+// refresh gives a packet a new packet number and the current ACK fields before its retransmission.
+// If the peer has refused the packet, refresh replaces it by a Void (an empty packet).
 func (wr *Writer) refresh(ep *Endpoint, t reliability.Token, s *SendSegment) {
 	if s.strip {
 		wr.stripPack(ep, t, s)
@@ -203,8 +202,8 @@ func (wr *Writer) stripPack(ep *Endpoint, t reliability.Token, s *SendSegment) {
 	wr.rewrite(&p, s)
 }
 
-// rewrite writes a packet that replaces a refused packet, and corrects the number of bytes in
-// flight by the difference of their sizes.
+// rewrite writes a packet that replaces a refused packet. rewrite corrects the number of bytes in
+// flight by the difference between the sizes of the two packets.
 func (wr *Writer) rewrite(p *packet, s *SendSegment) {
 	before := int(s.bytes)
 	p.ep.Snd.Carry(wr.write(p, s) - before)
@@ -228,7 +227,7 @@ func (wr *Writer) takeAck(ep *Endpoint, h *frag.Header) {
 }
 
 // sendAck sends the outstanding ACK as an Ack packet. sendAck returns false if the channel has no
-// room for the Ack packet now.
+// room for the Ack packet at present.
 func (wr *Writer) sendAck(ep *Endpoint) bool {
 	c, to := ep.AckPath()
 	b, ok := wr.Buffers.TakeControl(c, to)
@@ -264,7 +263,7 @@ func rangesRoom(sizeBytes int) int {
 	return min(frag.SackRangesMax, (sizeBytes-frag.AckBytes-frag.SackHeadBytes)/frag.SackRangeBytes)
 }
 
-// writeSack writes a selective ACK to pkt, behind the space for the header h of an Ack packet.
+// writeSack writes a selective ACK to pkt, after the space for the header h of an Ack packet.
 // writeSack returns the length of the selective ACK in bytes.
 func (wr *Writer) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 	s, words := &wr.sack, wr.sackWords[:]
@@ -286,7 +285,7 @@ func (wr *Writer) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 // SendNack sends the peer a Nack, which refuses the packet with sequence number n for the given
 // reason. If the argument "reason" of SendNack is NackRecord, the argument "tag" is the tag of the
 // refused messages in a shared packet. SendNack returns false if the channel has no room for the
-// Nack now.
+// Nack at present.
 func (wr *Writer) SendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	c, to := ep.AckPath()
 	b, ok := wr.Buffers.TakeControl(c, to)
@@ -310,7 +309,7 @@ func (wr *Writer) SendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 
 // SendQuestion sends an empty packet (Void) that requests an ACK from the peer, over a reliable
 // fabric. The Void counts as a data packet. SendQuestion returns false if the command channel has
-// no room for the Void now.
+// no room for the Void at present.
 func (wr *Writer) SendQuestion(ep *Endpoint) bool {
 	b, ok := wr.Buffers.TakeControl(&wr.Port.Command, ep.cmdAddr)
 	if !ok {
@@ -326,8 +325,8 @@ func (wr *Writer) SendQuestion(ep *Endpoint) bool {
 	return true
 }
 
-// sendLastWord sends the peer one Bye with an abort code, if the command channel can take a packet
-// now.
+// If the command channel has room for a packet, sendLastWord sends the peer one Bye with an abort
+// code.
 func (wr *Writer) sendLastWord(ep *Endpoint, code uint16) {
 	b, ok := wr.Buffers.TakeControl(&wr.Port.Command, ep.cmdAddr)
 	if !ok {

@@ -7,9 +7,9 @@ import (
 	"gobtl/frag"
 )
 
-// SendHello sends a Hello or HelloAck on the channel that hello.Probe names, if this channel can
-// take a packet now. SendHello sends the packet to the address "to", or to the endpoint's peer if
-// "to" is nil.
+// SendHello sends a Hello or HelloAck on the channel that hello.Probe names. If this channel has no
+// room, SendHello sends nothing. SendHello sends the packet to the address "to", or to the
+// endpoint's peer if "to" is nil.
 func (h handshakeHost) SendHello(
 	ep *Endpoint, kind frag.Kind, conn uint64, hello *frag.Hello, to []byte,
 ) {
@@ -26,8 +26,8 @@ func (h handshakeHost) SendHello(
 	if !ok {
 		return
 	}
-	// If the peer has not received a Hello of this side, the peer has acknowledged no packet.
-	// Without acknowledged packets, the oldest sequence number in flight is the first number of the
+	// A peer that has not received a Hello of this side has acknowledged no packet. As long as the
+	// peer has acknowledged no packet, the oldest sequence number in flight is the first number of the
 	// connection.
 	first, _ := ep.Snd.Window()
 	head := frag.Header{Kind: kind, Conn: conn, Seq: first}
@@ -37,8 +37,8 @@ func (h handshakeHost) SendHello(
 	h.put(c, b, hello.Encode(all.Port.Arena.Bytes(b), &head), addr)
 }
 
-// SendReject sends a Reject to the address "to" on the channel "by", if the channel can take a
-// packet now, and if Channel.MayAnswer returns true.
+// SendReject sends a Reject to the address "to" on the channel "by". If the channel has no room, or
+// if Channel.MayAnswer returns false, SendReject sends nothing.
 func (h handshakeHost) SendReject(
 	by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject,
 ) {
@@ -51,8 +51,9 @@ func (h handshakeHost) SendReject(
 	}
 }
 
-// SendMoved sends a HelloAck, which names another module, to the address "to", if the channel can
-// take a packet now. The argument "tag" of SendMoved is the receiver's connection tag.
+// SendMoved sends a HelloAck, which names another module, to the address "to". If the channel has
+// no room, SendMoved sends nothing. The argument "tag" of SendMoved is the receiver's connection
+// tag.
 func (h handshakeHost) SendMoved(to []byte, tag uint64, hello *frag.Hello) {
 	c := h.channel(hello.Probe)
 	if b, addr, ok := h.all.Port.TakeForAnswer(h.all.Clock.Now, c, to); ok {
@@ -78,9 +79,9 @@ func (h handshakeHost) SendRetry(
 	return ok
 }
 
-// GiveUp cancels the sends queued in the fabric for a removed address that is about to be inserted
-// again. After GiveUp, the next Hello to this address contains the first sequence number that the
-// peer must expect.
+// GiveUp cancels the sends that are queued in the fabric for a removed address. The caller calls
+// GiveUp before it inserts the address again. After GiveUp, the next Hello to this address contains
+// the first sequence number that the peer must expect.
 func (h handshakeHost) GiveUp(name []byte) {
 	h.all.Port.GiveUp(h.all.Clock.Now, name)
 	h.all.Buffers.SettleSends()

@@ -9,7 +9,7 @@ import (
 )
 
 // SendPing sends a Ping (path MTU probe) or a Pong (the reply to a Ping) on the channel c. SendPing
-// returns false if the channel has no room for the packet now.
+// returns false if the channel has no room for the packet at present.
 func (wr *Writer) SendPing(
 	ep *Endpoint, kind frag.Kind, c *port.Channel, nonce uint64, sizeBytes int,
 ) bool {
@@ -30,7 +30,7 @@ func (wr *Writer) SendPing(
 	return true
 }
 
-// putParts splits the packet of a send buffer into Parts (slices) and adds the Parts to the data
+// putParts divides the packet in a send buffer into Parts (slices), and adds the Parts to the data
 // channel's batch.
 func (wr *Writer) putParts(ep *Endpoint, t reliability.Token) {
 	s := &wr.Buffers.segs[t]

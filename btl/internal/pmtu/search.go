@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Stage is the stage of the search.
+// Stage is the stage of a path MTU search.
 type Stage uint8
 
 // The stages.
@@ -36,8 +36,9 @@ const (
 	roundsMaxRuns = 6   // the same in a test of the size in use, while packets arrive coalesced
 	lostMax       = 3   // number of packets lost in succession that start a doubt
 
-	// baseProbes is the number of probes of the base size in each later round of a test of the size
-	// in use, because single probes are easily lost.
+	// baseProbes is the number of probes of the base size in each round, except the first, of a test
+	// of the size in use. In these later rounds, several probes of the base size are sent because a
+	// single probe is easily lost.
 	baseProbes = 3
 
 	waitMin = 10 * time.Millisecond // minimum wait for an answer, because a process may be late
@@ -59,11 +60,12 @@ func (s Stage) String() string {
 	return "unknown"
 }
 
-// raiseAfter lists the times after which datagram sizes above the found size are probed again.
+// raiseAfter lists the times after the end of a search at which datagram sizes above the found size
+// are probed again.
 var raiseAfter = [...]time.Duration{10 * time.Second, time.Minute, 10 * time.Minute}
 
-// usualSizes lists common datagram sizes of paths, which are the MTUs of links and tunnels minus
-// the IP and UDP headers.
+// usualSizes lists common maximum datagram sizes of paths, which are the MTUs of links and tunnels
+// minus the IP and UDP headers.
 var usualSizes = [...]int{
 	1232, 1252, 1352, 1372, 1392, 1402, 1412, 1422, 1432, 1444, 1452, 1464, 1472,
 	1972, 4004, 8152, 8902, 8922, 8952, 8972, 16336, 32720,
@@ -94,14 +96,14 @@ type Search struct {
 	lost, lostAlone losses
 }
 
-// The type losses counts packets lost in a row.
+// The type "losses" counts packets lost in a row.
 type losses struct {
 	least int32 // bytes of the smallest of them
 	count uint8
 }
 
-// add counts a lost packet, and reports whether enough packets were lost to test the size in use
-// again.
+// add counts a lost packet. add reports whether so many packets were lost in succession that the
+// size in use must be tested again.
 func (l *losses) add(sizeBytes int) bool {
 	if l.count == 0 || sizeBytes < int(l.least) {
 		l.least = int32(sizeBytes)
@@ -110,15 +112,16 @@ func (l *losses) add(sizeBytes int) bool {
 	return l.count >= lostMax
 }
 
-// end records that a packet has arrived.
+// end records that a packet has arrived. The series of losses ends if the packet was at least as
+// large as the smallest lost packet.
 func (l *losses) end(sizeBytes int) {
 	if sizeBytes >= int(l.least) {
 		l.count = 0
 	}
 }
 
-// Begin starts the search between the base size and "most", the largest datagram that both devices
-// support.
+// Begin starts the search between the base size and "most", which is the largest datagram size that
+// the devices of both sides support.
 func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 	*p = Search{
 		Size: min(BaseBytes, most), Base: min(BaseBytes, most), Most: most, below: most + 1,
@@ -129,13 +132,14 @@ func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 	}
 }
 
-// nonceOf returns the nonce of a probe of the given size. The answer to the probe repeats the
+// nonceOf returns the nonce of a probe of the given size. The answer to the probe contains the same
 // nonce.
 func nonceOf(secret uint64, sizeBytes int) uint64 { return secret<<16 | uint64(sizeBytes) }
 
-// Probes is called when a step of the search is due. Probes appends the sizes of the probes to send
-// now, where size 0 stands for the smallest probe. The argument "wait" of Probes is the longest
-// time that an answer should take, and "secret" is a new random number.
+// Probes must be called when a step of the search is due. Probes appends the sizes of the probes
+// that must be sent immediately to the slice "sizes", where size 0 stands for the smallest probe.
+// The argument "wait" of Probes is the time after which a probe without an answer counts as lost.
+// The argument "secret" of Probes is a new random number.
 func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes []int) []int {
 	switch p.Stage {
 	case Complete:
@@ -199,9 +203,9 @@ func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 	return sizes
 }
 
-// The method "between" appends the sizes to probe in the next round. The search first probes the
-// devices' largest size, then the usual sizes of paths, and then sizes at equal distances in the
-// remaining interval.
+// The method "between" appends the sizes to probe in the next round to the slice "sizes". The
+// search first probes the largest size of the devices, then the usual sizes of paths. After the
+// usual sizes of paths, the search probes sizes at equal distances in the remaining interval.
 func (p *Search) between(sizes []int) []int {
 	from, room := len(sizes), ProbesMax
 	if p.below > p.Most {
@@ -238,8 +242,8 @@ func (p *Search) between(sizes []int) []int {
 	return sizes
 }
 
-// giveUp records that the path does not carry the smallest size of the unanswered probes, and ends
-// the round of probes.
+// giveUp ends a round of probes, and records that the path does not carry the smallest size among
+// the unanswered probes.
 func (p *Search) giveUp(now mono.Time) {
 	if !p.proven && p.Size == p.Base {
 		p.doubt(now) // perhaps the path carries no packets at all
@@ -256,7 +260,7 @@ func (p *Search) giveUp(now mono.Time) {
 	p.tries = 0
 }
 
-// settle ends the search, and sets the time when larger datagram sizes are probed again.
+// settle ends the search, and sets the time at which larger datagram sizes are probed again.
 func (p *Search) settle(now mono.Time) {
 	p.Stage, p.tries, p.Due = Complete, 0, mono.Never
 	if p.Size < p.Most {
@@ -300,8 +304,8 @@ func (p *Search) raise(now mono.Time, sizeBytes int) {
 	}
 }
 
-// The method "trust" ends the test of the size in use, because the path has again carried a
-// datagram of this size.
+// The method "trust" ends the test of the size in use, when the path has carried a datagram of this
+// size again.
 func (p *Search) trust(now mono.Time) {
 	p.lost, p.lostAlone, p.tries = losses{}, losses{}, 0
 	switch {
@@ -333,8 +337,9 @@ func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uin
 	return true
 }
 
-// TooLarge records that the local system has refused a packet because of its size. A refusal only
-// starts a test of the size in use, because an attacker can cause refusals by forged ICMP messages.
+// TooLarge records that the local system has refused a packet because of its size. A refusal starts
+// only a test of the size in use and does not lower this size, because an attacker can cause
+// refusals by forged ICMP messages.
 func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	if sizeBytes <= p.floor() || p.Stage == Doubting || p.Most == 0 {
 		return false
@@ -344,8 +349,8 @@ func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	return true
 }
 
-// The method "floor" returns the size in bytes up to which the loss of a packet says nothing about
-// the path MTU.
+// The method "floor" returns a size in bytes. The loss of a packet of at most this size says
+// nothing about the path MTU.
 func (p *Search) floor() int {
 	if p.Size > p.Base {
 		return p.Base
@@ -359,8 +364,8 @@ func (p *Search) doubt(now mono.Time) {
 	p.proven, p.small = false, false
 }
 
-// WantsDelivered reports whether Delivered must be called for each packet that the peer
-// acknowledges now.
+// WantsDelivered reports whether the caller must call Delivered for each packet that the peer
+// acknowledges at present.
 func (p *Search) WantsDelivered() bool {
 	return p.lost.count > 0 || p.lostAlone.count > 0 || p.Stage == Doubting
 }
@@ -391,27 +396,27 @@ func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, alone bool) {
 
 func (p *Search) runs() bool { return int(p.ran) >= p.Size }
 
-// fallBack gives up the size in use, and returns to the base size.
+// fallBack gives up the datagram size in use, and begins the search again from the base size.
 func (p *Search) fallBack(secret uint64) {
 	p.holes++
 	p.below, p.Size, p.secret = p.Size, p.Base, secret
 	p.Stage, p.tries, p.tops, p.raises = Searching, 0, roundsMax, 0
 }
 
-// FirstProbePending reports whether the first probe of a connection is not sent yet, or may still
-// be answered.
+// FirstProbePending reports whether the first probe of a connection is not sent yet, or was sent
+// and can still be answered.
 func (p *Search) FirstProbePending() bool {
 	return p.Most == 0 || p.Stage == Searching && p.tops == 1 && p.tries == 1 && p.Size == p.Base
 }
 
-// Narrow reports whether the path has carried only packets below the base size for longer than the
-// time "after".
+// Narrow reports whether, for the time "after" or longer, the path has carried only packets that
+// are smaller than the base size.
 func (p *Search) Narrow(now mono.Time, after time.Duration) bool {
 	return p.Stage == Doubting && p.small && !p.proven && int(p.ran) < p.Base &&
 		p.tries >= roundsMax && now.Sub(p.DoubtSince) >= after
 }
 
-// Reason returns a text with the reason for the size in use.
+// Reason returns a text that explains why the present datagram size is in use.
 func (p *Search) Reason() string {
 	switch {
 	case p.Stage == Doubting:
@@ -428,13 +433,14 @@ func (p *Search) Reason() string {
 	return "larger ones do not pass"
 }
 
-// Holes is the number of times that the search had to give up the size in use (black holes).
+// Holes returns the number of times that the search had to give up the size in use (black holes).
 func (p *Search) Holes() int { return int(p.holes) }
 
 // Nonce returns the number that identifies the answer to a probe of the given size.
 func (p *Search) Nonce(sizeBytes int) uint64 { return nonceOf(p.secret, sizeBytes) }
 
-// Check verifies that the size in use lies between the base size and the devices' largest size.
+// Check returns an error if the size in use is not between the base size and the largest size of
+// the devices.
 func (p *Search) Check() error {
 	if p.Size > p.Most || p.Size < p.Base {
 		return fmt.Errorf("pmtu: datagrams of %d bytes, at least %d and at most %d", p.Size, p.Base,

@@ -7,9 +7,9 @@ import (
 	"gobtl/fabric"
 )
 
-// The type "addresses" holds the peer addresses that are inserted in the Domain. An unused address
-// is removed only after the last sends to this address have completed, because the hardware may
-// read the address until then (see fabric.Caps.RemoveCancels).
+// The type "addresses" contains the peer addresses that are inserted in the Domain. An unused
+// address is removed only after the last sends to this address have completed, because the hardware
+// can read the address until then (see fabric.Caps.RemoveCancels).
 type addresses struct {
 	inserted int // addresses inserted and not removed
 	Leaving  []leavingAddr
@@ -20,11 +20,11 @@ type addresses struct {
 // senders.
 const AnswersMax = 8
 
-// CancelAfter is the time after which a removal may cancel the remaining sends to an unused
-// address. A live peer accepts packets within the time CancelAfter.
+// CancelAfter is the time after which the removal of an unused address is allowed to cancel the
+// remaining sends to this address. A live peer accepts packets within the time CancelAfter.
 const CancelAfter = time.Second
 
-// leavingAddr is an address that waits for its removal.
+// leavingAddr is an address that is removed as soon as the last sends to it have completed.
 type leavingAddr struct {
 	addr      fabric.Addr
 	cmd, data lastSend
@@ -43,22 +43,24 @@ func (p *Port) Insert(name []byte) (fabric.Addr, error) {
 	return a, err
 }
 
-// Remove undoes an Insert at once. No send to the address may be in progress.
+// Remove undoes an Insert immediately. The caller must not call Remove while a send to the address
+// is in progress.
 func (p *Port) Remove(a fabric.Addr) {
 	p.inserted--
 	_ = p.Dom.Remove(a)
 }
 
 // RemoveLater removes an address as soon as the last sends to this address have completed. From the
-// time "cancelAt" on, the fabric may cancel the remaining sends to the address.
+// time "cancelAt" on, the fabric is allowed to cancel the remaining sends to the address.
 func (p *Port) RemoveLater(a fabric.Addr, cancelAt Time) {
 	p.Leaving = append(p.Leaving, leavingAddr{a, p.Command.lastSend(a), p.Data.lastSend(a), cancelAt})
 }
 
-// RemoveLeft removes the addresses to which the last sends have completed. RemoveLeft detects the
-// last completion by counting, which is exact if sends complete in the order in which they were
-// posted. If the sends complete in any other order, as in fabric/shm, an address may be removed too
-// early or too late, but all buffers are returned.
+// RemoveLeft removes those unused addresses to which the last sends have completed. RemoveLeft
+// detects the last completion by counting, which is exact if sends complete in the order in which
+// they were posted. If sends complete in another order, as in fabric/shm, an address can be removed
+// too early or too late. Even if an address is removed too early or too late, all buffers are
+// returned.
 func (p *Port) RemoveLeft(now Time) {
 	cancels := p.Command.Caps.RemoveCancels && p.Data.Caps.RemoveCancels
 	n := 0
@@ -78,8 +80,8 @@ func (p *Port) RemoveLeft(now Time) {
 	p.Leaving = p.Leaving[:n]
 }
 
-// GiveUp cancels the uncompleted sends to an address that waits for its removal. GiveUp must be
-// called before the same address is inserted again, because only the last Remove of an address
+// GiveUp cancels the uncompleted sends to an address that waits for its removal. The caller must
+// call GiveUp before it inserts the same address again, because only the last Remove of an address
 // cancels sends. After GiveUp, the caller must call Refused and Done.
 func (p *Port) GiveUp(now Time, name []byte) {
 	if len(p.Leaving) == 0 || p.Command.Posted+p.Data.Posted == 0 ||
@@ -113,9 +115,10 @@ func (p *Port) forgetAnswers(to fabric.Addr) {
 }
 
 // TakeForAnswer takes a control buffer for a single answer to an unknown peer, and inserts the
-// address of the peer, the argument "name". If AnswersMax addresses are already inserted for single
-// answers, TakeForAnswer removes the oldest of these addresses. TakeForAnswer returns false and
-// inserts nothing if TakeControl would return false, or if the provider rejects the address.
+// peer's address, which is the argument "name". If AnswersMax addresses are already inserted for
+// single answers, TakeForAnswer removes the oldest of these addresses. If no control buffer is
+// available (see TakeControl), or if the provider rejects the address, TakeForAnswer inserts
+// nothing and returns false.
 func (p *Port) TakeForAnswer(
 	now Time, c *Channel, name []byte,
 ) (b fabric.Buf, to fabric.Addr, ok bool) {
@@ -134,8 +137,8 @@ func (p *Port) TakeForAnswer(
 	return b, to, true
 }
 
-// keepForAnswer keeps an address inserted until AnswersMax further addresses are inserted for
-// single answers.
+// keepForAnswer keeps an address inserted until AnswersMax other addresses were inserted for single
+// answers.
 func (p *Port) keepForAnswer(now Time, to fabric.Addr) {
 	if len(p.answers) == cap(p.answers) {
 		p.RemoveLater(p.answers[0], now.Add(CancelAfter))
@@ -144,12 +147,14 @@ func (p *Port) keepForAnswer(now Time, to fabric.Addr) {
 	p.answers = append(p.answers, to)
 }
 
-// Inserted returns the number of inserted addresses, and how many of them are for single answers.
+// Inserted returns the number of all inserted addresses, and the number of those that are for
+// single answers.
 func (p *Port) Inserted() (all, answers int) { return p.inserted, len(p.answers) }
 
-// CheckAddresses verifies that the number of inserted addresses is twice the number of endpoints,
-// plus the addresses for single answers and the addresses that wait for their removal.
-// CheckAddresses may be called after the Domain is closed.
+// CheckAddresses returns an error if the number of inserted addresses is wrong. The number of
+// inserted addresses must be twice the number of endpoints, plus the addresses for single answers
+// and the addresses that wait for their removal. The caller may call CheckAddresses even after the
+// Domain is closed.
 func (a *addresses) CheckAddresses(endpoints int) error {
 	switch {
 	case a.inserted != 2*endpoints+len(a.Leaving)+len(a.answers):

@@ -6,9 +6,9 @@ import (
 	"gobtl/fabric"
 )
 
-// answerBound limits the answers to addresses that have not been proven. The kernel may keep each
-// such answer in the socket's send buffer for seconds, because the host of a forged address may not
-// exist. A full send buffer would stop the packets to all peers.
+// answerBound limits the answers to addresses that are not proven. If an address is forged and its
+// host does not exist, the kernel can keep each answer to this address in the socket's send buffer
+// for seconds. A full send buffer would stop the packets to all peers.
 type answerBound struct {
 	backlogger fabric.Backlogger // nil if the provider does not know the use of the send buffer
 	askedAt    Time              // time of the latest call of Backlog
@@ -17,19 +17,20 @@ type answerBound struct {
 }
 
 const (
-	// The send buffer is crowded if more than one of crowdedPart parts of it is in use. The answers of
-	// one pass use less than another such part, even of a send buffer of 400 KB.
+	// The send buffer is crowded if more than 1/crowdedPart of it is in use. The answers of one poll
+	// use less than 1/crowdedPart of the send buffer, even if it has only 400 KB.
 	crowdedPart = 4
-	// While the send buffer is crowded, answers to unproven addresses leave one by one, with a pause
-	// of crowdedPause. In the three seconds for which Linux looks for a host, these are 60 answers,
-	// which use less than 50 KB of the send buffer. The packets to connected peers can also crowd the
-	// send buffer, and newcomers must then still get answers.
+	// While the send buffer is crowded, answers to unproven addresses are sent one by one, with a
+	// pause of crowdedPause. In the three seconds for which Linux tries to find a host, 60 answers are
+	// sent at this rate, which use less than 50 KB of the send buffer. The answers do not stop
+	// completely, because packets to connected peers can also crowd the send buffer, and new peers
+	// must then still get answers.
 	crowdedPause = 50 * time.Millisecond
 )
 
-// MayAnswer reports whether an answer to an unproven address may be sent on the channel now, and
-// counts the answer. The argument "now" of MayAnswer is the time of the present pass. MayAnswer
-// asks the provider once in a pass.
+// MayAnswer reports whether the limit allows an answer to an unproven address on the channel at the
+// time "now", and counts this answer. The argument "now" of MayAnswer is the time of the present
+// poll. MayAnswer queries the provider once in a poll.
 func (c *Channel) MayAnswer(now Time) bool {
 	a := &c.answers
 	if a.backlogger == nil {

@@ -6,8 +6,8 @@ import (
 	"gobtl/fabric"
 )
 
-// State holds the state bits of a send or control buffer. The State of a buffer that is not posted
-// is 0.
+// State contains the state bits of a send or control buffer. The State of a buffer that is not
+// posted is 0.
 type State uint8
 
 // The bits of a State.
@@ -21,13 +21,13 @@ const (
 	// ControlBuffers is the number of buffers for ACKs, Nacks, handshakes and Parts (slices of a
 	// packet that the path cannot carry whole). Control packets never wait for a send buffer.
 	ControlBuffers = 64 + PartBuffers
-	// PartBuffers is the maximum number of control buffers for Parts (slices of packets), which
-	// suffices to cut the largest packet into the smallest Parts.
+	// PartBuffers is the maximum number of control buffers for Parts (slices of packets). PartBuffers
+	// suffices to divide the largest packet into Parts of the smallest size.
 	PartBuffers = 64
 )
 
-// The type "buffers" holds the state of all send and control buffers, and the list of free control
-// buffers.
+// The type "buffers" contains the state of all send and control buffers, and the list of free
+// control buffers.
 type buffers struct {
 	sends   int // number of send buffers
 	State   []State
@@ -55,8 +55,8 @@ func (b *buffers) init(sendBuffers, arenaLen int) {
 	}
 }
 
-// ReleaseWhenDone makes Done return a send buffer, after the fabric has released the buffer. The
-// buffer must be posted, or be in a batch.
+// ReleaseWhenDone makes Done return a send buffer as soon as the fabric has released the buffer.
+// The buffer must be posted, or be in a batch.
 func (b *buffers) ReleaseWhenDone(buf fabric.Buf) { b.State[buf] |= Release }
 
 // letGo records that the fabric has released a buffer.
@@ -76,8 +76,8 @@ func (b *buffers) letGo(buf fabric.Buf) {
 	}
 }
 
-// Done returns the buffers that the fabric has released since the previous call of Done. The result
-// of Done contains all released control buffers, which are already free, and the released send
+// Done returns buffers that the fabric has released since the previous call of Done. The result of
+// Done contains all released control buffers, which are already free, and those released send
 // buffers for which ReleaseWhenDone was called. The slice is valid until the next send is posted.
 func (b *buffers) Done() []fabric.Buf {
 	done := b.done
@@ -94,28 +94,28 @@ func (b *buffers) Refused() []Refusal {
 	return refused
 }
 
-// Unstuck reports whether, since the previous call of Unstuck, packets have left a batch from which
-// the fabric had accepted nothing at the end of an earlier poll.
+// Unstuck reports whether the fabric accepts packets of a batch again, after it had accepted none
+// of them in an earlier poll. Unstuck reports only changes since the previous call of Unstuck.
 func (b *buffers) Unstuck() bool {
 	was := b.unstuck
 	b.unstuck = false
 	return was
 }
 
-// Settled reports whether Refused and Done would both return nothing, and Unstuck false.
+// Settled reports whether Refused and Done would return nothing, and Unstuck would return false.
 func (b *buffers) Settled() bool {
 	return len(b.done) == 0 && len(b.refused) == 0 && !b.unstuck
 }
 
-// Control returns the position of a buffer among the control buffers. The result "ok" of Control is
+// Control returns the index of a buffer among the control buffers. The result "ok" of Control is
 // false for a send buffer.
 func (b *buffers) Control(buf fabric.Buf) (n int, ok bool) {
 	n = int(buf) - b.sends
 	return n, n >= 0
 }
 
-// FreeParts is the number of control buffers that Parts (slices of packets) may take now, which may
-// be negative.
+// FreeParts returns the number of control buffers that are available for Parts (slices of packets)
+// at present. The result of FreeParts can be negative.
 func (b *buffers) FreeParts() int { return len(b.FreeCtl) - (ControlBuffers - PartBuffers) }
 
 // TakeControl takes a control buffer for a packet to an address. TakeControl returns false if the
@@ -127,8 +127,8 @@ func (b *buffers) TakeControl(c *Channel, to fabric.Addr) (buf fabric.Buf, ok bo
 	return b.TakePart(to), true
 }
 
-// TakePart takes a control buffer for a Part to an address. A control buffer must be free (see
-// FreeParts).
+// TakePart takes a control buffer for a Part (slice of a packet) to an address. The caller must
+// call TakePart only if a control buffer is free (see FreeParts).
 func (b *buffers) TakePart(to fabric.Addr) fabric.Buf {
 	n := len(b.FreeCtl) - 1
 	buf := b.FreeCtl[n]
@@ -137,9 +137,9 @@ func (b *buffers) TakePart(to fabric.Addr) fabric.Buf {
 	return buf
 }
 
-// PeekControl returns the control buffer that TakeControl would return next. The caller may
-// write to the control buffer that PeekControl returns, and inject its bytes
-// (Channel.Inject), before the next call of the Port.
+// PeekControl returns the control buffer that TakeControl would return next. Before the next call
+// of a method of the Port, the caller may write to this buffer and inject its bytes
+// (Channel.Inject). If no control buffer is free, the result "ok" of PeekControl is false.
 func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 	n := len(b.FreeCtl)
 	if n == 0 {
@@ -148,9 +148,9 @@ func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 	return b.FreeCtl[n-1], true
 }
 
-// MayTakeControl reports whether another control packet may be sent to an address. The packets to
-// one address may use at most as many control buffers as are free. A fabric may hold the buffers of
-// packets to a stopped peer, so buffers must be left for packets to other peers.
+// MayTakeControl reports whether the limits allow another control packet to an address. The packets
+// to one address may use at most as many control buffers as are free. A fabric can hold the buffers
+// of packets to a stopped peer, so that buffers must be left for packets to other peers.
 func (b *buffers) MayTakeControl(to fabric.Addr) bool {
 	free := len(b.FreeCtl)
 	if free > ControlBuffers/2 { // the common case is that more buffers are free than busy

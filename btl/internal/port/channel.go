@@ -17,7 +17,7 @@ const (
 	Data                 // for all other packets, and all retransmissions
 )
 
-// String is the channel's name for people.
+// String returns the channel's name in readable form.
 func (w Which) String() string {
 	if w == Command {
 		return "command"
@@ -25,13 +25,14 @@ func (w Which) String() string {
 	return "data"
 }
 
-// BatchMax is the maximum number of sends in a channel's batch, which waits to be posted.
+// BatchMax is the maximum number of sends in a channel's batch. A batch is a list of sends that
+// wait to be posted.
 const BatchMax = 256
 
 // mtuBytesMin is the smallest usable MTU, which is large enough for every handshake packet.
 const mtuBytesMin = 256
 
-// Channel is an endpoint of the fabric, with its receive buffers and a batch of sends that wait to
+// Channel is a fabric endpoint, together with its receive buffers and a batch of sends that wait to
 // be posted.
 type Channel struct {
 	p        *Port
@@ -76,7 +77,7 @@ func (c *Channel) open(
 		return fmt.Errorf("%w: MTU of %d bytes, at least %d needed", ErrConfig, c.MTUBytes, mtuBytesMin)
 	}
 	c.Batch = make([]fabric.Send, 0, BatchMax)
-	// A poll asks for PollBatch completions.
+	// A poll asks the fabric for at most PollBatch completions.
 	c.Completions = make([]fabric.Completion, max(p.cfg.PollBatch, cfg.RxDepth+c.Caps.TxDepth))
 	c.Repost = make([]fabric.Buf, 0, cfg.RxDepth)
 	for i := range cfg.RxDepth {
@@ -89,8 +90,8 @@ func (c *Channel) open(
 	return nil
 }
 
-// Interpose is for tests, and replaces the provider's endpoint by the result of the function
-// "wrap".
+// Interpose replaces the provider's endpoint by the result of the function "wrap". Interpose is for
+// tests only.
 func (c *Channel) Interpose(wrap func(fabric.Endpoint) fabric.Endpoint) {
 	c.Endpoint = wrap(c.Endpoint)
 	c.answers.backlogger, _ = c.Endpoint.(fabric.Backlogger)
@@ -105,7 +106,7 @@ func (c *Channel) AppendSource(dst []byte, comp *fabric.Completion) []byte {
 	return c.sourcer.AppendSource(dst, comp)
 }
 
-// Room is the number of packets that the channel can take now.
+// Room returns the number of packets that can be added to the channel's batch at present.
 func (c *Channel) Room() int {
 	return min(cap(c.Batch)-len(c.Batch), c.Caps.TxDepth-c.Posted-len(c.Batch))
 }

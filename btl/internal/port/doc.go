@@ -8,7 +8,7 @@
 //	+------------------------------------------------------------+
 //
 // Three things to know:
-//   - A Port has no knowledge of connections and sequence numbers, and reads no clock.
+//   - A Port does not use connections and sequence numbers, and does not read a clock.
 //   - Done returns the buffers that the fabric has released, and Refused returns the sends that the
 //     fabric has rejected.
 //   - The caller frees its send buffers. The Port frees a control buffer as soon as the fabric has
@@ -20,5 +20,5 @@
 // decrypted after Poll. Encryption would need a copy of each payload that the fabric reads from, or
 // writes to, the application's memory.
 //
-// A Port belongs to one goroutine.
+// Only one goroutine may use a Port.
 package port

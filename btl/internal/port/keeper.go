@@ -8,8 +8,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Keeper manages the receive buffers of packets that handlers keep. Without spare buffers no
-// packet can be kept.
+// Keeper manages the receive buffers of packets that handlers keep. If no spare buffer is left, a
+// handler cannot keep a packet.
 //
 //	posted --> in hand --Keep--> kept --LetGo, the last--> spare --> posted
 type Keeper struct {
@@ -35,8 +35,8 @@ func (k *Keeper) init(arena *fabric.Arena, first fabric.Buf, receives, spare int
 	}
 }
 
-// Hold records the buffer of the packet that is being received. The packet may be kept until Held
-// is called.
+// Hold records the buffer of the packet that is being received. Between Hold and Held, a handler
+// can keep the packet.
 func (k *Keeper) Hold(b fabric.Buf) { k.inHand, k.hasBuf, k.isKept = b, true, false }
 
 // Held ends the reception of a packet, and returns the buffer to post again.
@@ -46,9 +46,8 @@ func (k *Keeper) Held() fabric.Buf {
 }
 
 // Keep keeps the buffer of the packet that is being received, so that the buffer is not posted
-// again. The result "ok" of Keep is false if the argument "data" does not lie in the packet's
-// buffer, or if no spare buffer is left. A buffer stays kept until LetGo was called as often as
-// Keep.
+// again. The result "ok" of Keep is false if the argument "data" is not in the packet's buffer, or
+// if no spare buffer is left. A buffer stays kept until LetGo was called as often as Keep.
 func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 	if !k.hasBuf {
 		return 0, false
@@ -66,9 +65,9 @@ func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 	return k.taken, true
 }
 
-// LetGo undoes one call of Keep. A buffer that is no longer kept becomes spare. If LetGo is called
-// while the buffer's packet is still being received, Held returns the packet's own buffer instead
-// of a spare buffer.
+// LetGo undoes one call of Keep. A buffer that is no longer kept becomes a spare buffer. If LetGo
+// is called while the buffer's packet is still being received, Held returns the packet's own buffer
+// instead of a spare buffer.
 func (k *Keeper) LetGo(b fabric.Buf) {
 	r := &k.refs[b-k.first]
 	if *r--; *r > 0 {
@@ -81,12 +80,12 @@ func (k *Keeper) LetGo(b fabric.Buf) {
 	k.spare = append(k.spare, b)
 }
 
-// Kept is the number of buffers that are kept.
+// Kept returns the number of buffers that are kept.
 func (k *Keeper) Kept() int { return k.kept }
 
-// Outlive calls Hold on the arena once for each call of Keep that LetGo has not undone, so that the
-// arena's memory stays mapped after the Domain is closed. Each call of the arena's Hold must be
-// undone by fabric.Arena.Drop.
+// Outlive keeps the arena's memory mapped after the Domain is closed, by a call of the arena's Hold
+// for each call of Keep that LetGo has not undone. Each call of the arena's Hold must be undone by
+// fabric.Arena.Drop.
 func (k *Keeper) Outlive() {
 	for _, n := range k.refs {
 		for range n {
@@ -101,7 +100,7 @@ func (k *Keeper) keeps(b fabric.Buf) bool {
 	return n >= len(k.refs) || k.refs[n] != 0
 }
 
-// check verifies the counts of kept buffers. check also verifies that no spare buffer is in use.
+// check returns an error if the counts of kept buffers are wrong, or if a spare buffer is in use.
 // The slice "seen" marks the buffers in use.
 func (k *Keeper) check(seen []bool) error {
 	kept := 0
@@ -126,7 +125,8 @@ func (k *Keeper) check(seen []bool) error {
 	return nil
 }
 
-// Within reports whether the slice "part" lies completely in the memory of the slice "whole".
+// Within reports whether the memory of the slice "part" is completely inside the memory of the
+// slice "whole".
 func Within(part, whole []byte) bool {
 	if len(part) == 0 || len(whole) == 0 {
 		return false

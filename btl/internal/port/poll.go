@@ -6,8 +6,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Poll asks the fabric for at most "limit" completions, and returns their number. Completions
-// returns the completions of the poll. The errors of Poll are those of the provider.
+// Poll asks the fabric for at most "limit" completions, and returns the number of completions. Poll
+// writes them to the field Completions. The errors of Poll are those of the provider.
 func (c *Channel) Poll(now Time, limit int) (got int, err error) {
 	got, err = c.Endpoint.Poll(c.Completions[:limit])
 	if err == nil {
@@ -17,13 +17,13 @@ func (c *Channel) Poll(now Time, limit int) (got int, err error) {
 }
 
 // PollBehind continues a poll that has returned "got" completions, and asks the fabric for at most
-// "limit" further completions. NotePolled must be called at the end of a poll that consists of
-// several calls.
+// "limit" more completions. At the end of a poll that consists of several calls, the caller must
+// call NotePolled.
 func (c *Channel) PollBehind(got, limit int) (int, error) {
 	return c.Endpoint.Poll(c.Completions[got:][:limit])
 }
 
-// PollsMost is the maximum number of completions of a poll, including those returned by PollBehind.
+// PollsMost returns the maximum number of completions of a poll, including those of PollBehind.
 func (c *Channel) PollsMost() int { return len(c.Completions) }
 
 // NotePolled records that a poll has returned "got" completions. The argument "left" of NotePolled
@@ -35,16 +35,16 @@ func (c *Channel) NotePolled(now Time, got int, left bool) {
 	}
 }
 
-// NoteIdle counts a poll that finds no packet.
+// NoteIdle counts a poll that has found no packet.
 func (c *Channel) NoteIdle() { c.Idle++ }
 
 // NoteFound records that a poll has found a packet.
 func (c *Channel) NoteFound() { c.Idle = 0 }
 
-// Rests reports whether a poll of the channel may be skipped now, and counts the skipped polls.
-// Each empty poll of a socket is a system call that delays the messages of the other channel. The
-// number of skipped polls and the time without a poll are limited, because ACKs arrive on the
-// command channel and retransmissions on the data channel.
+// Rests reports whether the next poll of the channel can be skipped, and counts the skipped polls.
+// Polls are skipped because each empty poll of a socket is a system call, which delays the messages
+// of the other channel. The number of skipped polls and the time without a poll are limited,
+// because ACKs arrive on the command channel and retransmissions arrive on the data channel.
 func (c *Channel) Rests(now Time) bool {
 	if c.MayRest(now) {
 		c.skipped++
@@ -54,7 +54,7 @@ func (c *Channel) Rests(now Time) bool {
 	return false
 }
 
-// MayRest returns what Rests would return, without changing any state.
+// MayRest returns the same result as Rests, without changing any state.
 func (c *Channel) MayRest(now Time) bool {
 	const idlePolls = 16 // about a round trip, during which the next packet is likely
 	const longest = 20 * time.Microsecond
@@ -62,14 +62,14 @@ func (c *Channel) MayRest(now Time) bool {
 		now.Sub(c.polledAt) < longest
 }
 
-// Received records that the fabric has returned "count" receive buffers with packets.
+// Received records that the fabric has returned "count" receive buffers, which contain packets.
 func (c *Channel) Received(count int) { c.receiving -= count }
 
-// Return hands back a receive buffer, which PostReceives will post again.
+// Return returns a receive buffer to the channel. PostReceives then posts the buffer again.
 func (c *Channel) Return(b fabric.Buf) { c.Repost = append(c.Repost, b) }
 
-// PostReceives posts the free receive buffers. The next call of PostReceives tries again to post
-// buffers that the fabric could not take.
+// PostReceives posts the free receive buffers. If the fabric cannot take some of the buffers, the
+// next call of PostReceives tries again to post them.
 func (c *Channel) PostReceives() {
 	n, _ := c.Endpoint.Recv(c.Repost)
 	c.receiving += n

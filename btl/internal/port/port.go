@@ -13,10 +13,10 @@ import (
 // Time is an instant in nanoseconds on the module's clock.
 type Time = mono.Time
 
-// ErrConfig is the error of Open for sizes that the provider does not support.
+// ErrConfig means that the provider does not support the sizes that were passed to Open.
 var ErrConfig = errors.New("port: invalid configuration")
 
-// Config holds the sizes of a Port.
+// Config contains the sizes of a Port.
 type Config struct {
 	SendBuffers     int  // number of send buffers at the beginning of the arena
 	RecvDepth       int  // receive buffers that are posted on the data channel
@@ -79,16 +79,16 @@ func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 	return nil
 }
 
-// FirstReceive is the index of the first receive buffer of the arena. All buffers of the arena
+// FirstReceive returns the index of the first receive buffer of the arena. All buffers of the arena
 // before the first receive buffer are for sending.
 func (p *Port) FirstReceive() fabric.Buf { return fabric.Buf(p.cfg.SendBuffers + ControlBuffers) }
 
-// WireName is the name of the provider's wire format. Two modules can communicate only if their
-// WireNames are equal.
+// WireName returns the name of the provider's wire format. Two modules can communicate only if
+// their WireNames are equal.
 func (p *Port) WireName() string { return cmp.Or(p.Info.Wire, p.Info.Provider) }
 
-// Tend makes the provider do the work that it usually does once in many polls. Tend is called when
-// polls are rare.
+// Tend makes the provider do the work that it usually does once in many polls. The caller calls
+// Tend when polls are rare.
 func (p *Port) Tend(now Time) {
 	if p.tender != nil && now > p.tendedAt {
 		p.tendedAt = now
@@ -115,16 +115,17 @@ func (p *Port) Post(now Time) {
 // Pending reports whether packets wait to be posted.
 func (p *Port) Pending() bool { return len(p.Command.Batch) > 0 || len(p.Data.Batch) > 0 }
 
-// RetryAt returns the time by which the waiting packets of both channels must be posted. RetryAt
-// returns "now" if a packet has not been offered to the fabric yet.
+// RetryAt returns the time by which the waiting packets of both channels must be posted. If a
+// packet was not offered to the fabric yet, RetryAt returns the argument "now".
 func (p *Port) RetryAt(now Time) Time { return p.Command.retryAt(now).Min(p.Data.retryAt(now)) }
 
-// Paused reports whether all waiting packets wait for the time of RetryAt.
+// Paused reports whether packets wait to be posted, and none of them is due before the time that
+// RetryAt returns.
 func (p *Port) Paused(now Time) bool { return p.Pending() && p.RetryAt(now) > now }
 
 // The method "retryAt" returns the time by which the batch must be posted, or Never if the batch is
-// empty. While the fabric accepts nothing for longer than stuckPatience, the pause between two
-// attempts grows, so that the caller can sleep.
+// empty. If the fabric has accepted nothing for longer than stuckPatience, the pauses between two
+// attempts grow, so that the caller can sleep.
 func (c *Channel) retryAt(now Time) Time {
 	const (
 		stuckPatience = time.Millisecond
@@ -146,10 +147,10 @@ func (p *Port) ReceivesPending() bool {
 	return len(p.Command.Repost) > 0 || len(p.Data.Repost) > 0
 }
 
-// Check verifies the state of each buffer. A busy send buffer must be posted or in a batch. A
-// control buffer must be free or busy. A receive buffer must be posted, about to be posted, kept,
-// or spare. The argument "lent" is, for each channel, the number of receive buffers that the caller
-// holds.
+// Check returns an error if the state of a buffer is inconsistent. A busy send buffer must be
+// posted or in a batch. A control buffer must be free or busy. A receive buffer must be posted,
+// about to be posted, kept, or spare. For each channel, the argument "lent" is the number of
+// receive buffers that the caller is processing.
 func (p *Port) Check(lent [2]int) error {
 	if p.seen == nil {
 		p.seen = make([]bool, p.Arena.Len())

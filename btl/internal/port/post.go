@@ -6,12 +6,12 @@ import (
 	"gobtl/fabric"
 )
 
-// The functions of this file send all packets, and the functions of poll.go receive all packets.
-// Post posts a batch of packets, PostOne posts a single packet, and Inject posts a packet whose
-// buffer is free when Inject returns.
+// The functions in this file send all packets, and the functions in poll.go receive all packets.
+// Post posts a batch of packets, and PostOne posts a single packet. Inject posts a packet whose
+// buffer is free again when Inject returns.
 
-// Put adds the packet in buffer "b", which has the length "sizeBytes", to the batch. Room must be
-// positive.
+// Put adds the packet in buffer "b", which has the length "sizeBytes", to the batch. The caller
+// must call Put only if the result of Room is positive.
 func (c *Channel) Put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 	s := c.Next(b)
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
@@ -19,7 +19,8 @@ func (c *Channel) Put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 }
 
 // Next adds a send of buffer "b" to the batch, and returns the new entry of the batch. The caller
-// must set all fields of the new entry. Room must be positive.
+// must set all fields of the new entry. The caller must call Next only if the result of Room is
+// positive.
 func (c *Channel) Next(b fabric.Buf) *fabric.Send {
 	c.p.State[b] |= Busy
 	c.p.Alone[b] = false
@@ -28,9 +29,9 @@ func (c *Channel) Next(b fabric.Buf) *fabric.Send {
 	return &c.Batch[n]
 }
 
-// Post posts the batch. Packets that the fabric cannot take now stay in the batch until the next
-// poll. Packets that the fabric rejects for good are lost. After Post, the caller must call Refused
-// and Done.
+// Post posts the batch. Packets that the fabric cannot take yet stay in the batch until the next
+// poll. Packets that the fabric permanently rejects are lost. After Post, the caller must call
+// Refused and Done.
 func (c *Channel) Post() {
 	taken := 0
 	for taken < len(c.Batch) {
@@ -68,15 +69,15 @@ func (c *Channel) moves() {
 	}
 }
 
-// SetApart makes Post pass the latest packet of the batch, which is in buffer "b", to the fabric in
-// a separate call.
+// SetApart is called for the latest packet of the batch, which is in buffer "b". Post then passes
+// this packet to the fabric in a separate call.
 func (c *Channel) SetApart(b fabric.Buf) {
 	c.p.State[b] |= apart
 	c.apart = true
 }
 
 // TakeOut removes a packet from the batch without sending the packet. The buffer of a removed
-// packet is released as after the completion of a send.
+// packet is released in the same way as after the completion of a send.
 func (c *Channel) TakeOut(at int) {
 	b := c.Batch[at].Buf
 	c.Batch = append(c.Batch[:at], c.Batch[at+1:]...)
@@ -111,8 +112,8 @@ func (c *Channel) noteAlone(sends []fabric.Send, n int) {
 	}
 }
 
-// postOthers is called when the fabric cannot take the send batch[at] now. If the fabric is
-// reliable, postOthers posts the later sends that go to other addresses. The sends to each peer
+// postOthers is called when the fabric cannot take the send batch[at] yet. Over a reliable fabric,
+// postOthers posts the later sends of the batch that go to other addresses. The sends to each peer
 // stay in the order of the batch.
 func (c *Channel) postOthers(at int) {
 	batch, kept := c.Batch, 0
@@ -140,7 +141,7 @@ func (c *Channel) postOthers(at int) {
 	c.Batch = batch[:kept]
 }
 
-// PostOne posts a batch that has exactly one send.
+// PostOne posts a batch that contains exactly one send.
 func (c *Channel) PostOne() {
 	taken, err := c.Endpoint.Post(c.Batch)
 	switch {
@@ -156,7 +157,8 @@ func (c *Channel) PostOne() {
 }
 
 // Inject immediately posts a packet of at most Caps.InjectBytes. The buffer "b" is free again when
-// Inject returns. The batch must be empty. The errors of Inject are those of the provider.
+// Inject returns. The caller must call Inject only if the batch is empty. The errors of Inject are
+// those of the provider.
 func (c *Channel) Inject(b fabric.Buf, sizeBytes int, to fabric.Addr) error {
 	s := &c.Batch[:1][0]
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
@@ -219,7 +221,7 @@ func (c *Channel) hasGone(l *lastSend, to fabric.Addr) bool {
 	return c.Posted == 0 && len(c.Batch) == 0 || c.total-uint64(c.Posted) >= l.mark
 }
 
-// GoesTo reports whether any of the sends goes to an address.
+// GoesTo reports whether at least one of the sends goes to the address "to".
 func GoesTo(sends []fabric.Send, to fabric.Addr) bool {
 	for i := range sends {
 		if sends[i].To == to {
@@ -229,6 +231,6 @@ func GoesTo(sends []fabric.Send, to fabric.Addr) bool {
 	return false
 }
 
-// The method "taken" counts the sends ever posted that did not complete within Post, plus the sends
-// in the batch.
+// The method "taken" returns the number of all posted sends that did not complete during Post, plus
+// the number of sends in the batch.
 func (c *Channel) taken() uint64 { return c.total + uint64(len(c.Batch)) }

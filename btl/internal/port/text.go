@@ -24,8 +24,8 @@ func (p *Port) ParseAddress(address string) (command, data []byte, err error) {
 	return command, data, err
 }
 
-// FormatName returns the name of a fabric endpoint as readable text, which is hexadecimal for a
-// fabric without textual addresses.
+// FormatName returns the name of a fabric endpoint as readable text. For a fabric without textual
+// addresses, the text is hexadecimal.
 func (p *Port) FormatName(name []byte) string {
 	if a, ok := p.Dom.(fabric.Addresser); ok {
 		return a.FormatName(name)

@@ -12,7 +12,7 @@ import (
 	"gobtl/frag"
 )
 
-// chunkCame updates the endpoint's expectation of the next chunk, because the chunk with header h
+// chunkCame updates the endpoint's expectation of the next chunk, when the chunk with the header h
 // has arrived. The argument "whole" of chunkCame is true if the fragment is complete.
 func (ld *DirectChunks) chunkCame(ep *peer.Endpoint, h *frag.Header, whole bool) {
 	if x := ep.Expected(ld.lands(ep)); x != nil {
@@ -20,8 +20,8 @@ func (ld *DirectChunks) chunkCame(ep *peer.Endpoint, h *frag.Header, whole bool)
 	}
 }
 
-// pieceCame updates the endpoint's expectation of the next chunk after the beginning or end of a
-// large fragment has arrived in a shared packet.
+// pieceCame updates the endpoint's expectation of the next chunk, when the beginning or the end of
+// a large fragment has arrived in a shared packet.
 func (ld *DirectChunks) pieceCame(ep *peer.Endpoint, h *frag.Header, whole bool) {
 	if left := h.SizeBytes - h.OffsetBytes - uint32(h.PayloadLen); !whole && ld.Plan.Worth(left) {
 		ld.chunkCame(ep, h, false)
@@ -30,8 +30,8 @@ func (ld *DirectChunks) pieceCame(ep *peer.Endpoint, h *frag.Header, whole bool)
 	}
 }
 
-// putCame updates the endpoint's expectation of the next chunk after a put's packet with the header
-// h was accepted.
+// putCame updates the endpoint's expectation of the next chunk, when a packet of a put, with the
+// header h, was accepted.
 func (ld *DirectChunks) putCame(ep *peer.Endpoint, h *frag.Header) {
 	if h.Kind != frag.KindChunk {
 		return
@@ -41,8 +41,8 @@ func (ld *DirectChunks) putCame(ep *peer.Endpoint, h *frag.Header) {
 	}
 }
 
-// PollChunks polls the channel that carries chunks. If a chunk is expected, PollChunks first gives
-// the provider the final memory of the chunk's payload.
+// PollChunks polls the channel that carries chunks. If a chunk is expected, PollChunks first passes
+// the memory where the chunk's payload belongs to the provider.
 func (ld *DirectChunks) PollChunks(limit int) (got int, err error) {
 	var mem []byte
 	if x := ld.Plan.Next(limit > 1); x != nil {
@@ -51,8 +51,8 @@ func (ld *DirectChunks) PollChunks(limit int) (got int, err error) {
 	return ld.Plan.Poll(ld.Clock.Now, limit, mem)
 }
 
-// memoryOf returns the memory for the next expected chunks of an endpoint's peer. memoryOf returns
-// nil if there is no such memory.
+// memoryOf returns the memory for the next expected chunks of an endpoint's peer, or nil if direct
+// receive is not possible.
 func (ld *DirectChunks) memoryOf(x *landing.Expectation[*peer.Endpoint]) []byte {
 	ep := x.Of
 	if ep.ID.State != peer.StateConnected {
@@ -73,7 +73,7 @@ func (ld *DirectChunks) memoryOf(x *landing.Expectation[*peer.Endpoint]) []byte 
 	return r.Bytes()[to.At:][:n:n]
 }
 
-// HandleLanded processes the completions of a poll for which the provider had memory for direct
+// HandleLanded processes the completions of a poll in which the provider had memory for direct
 // receive.
 func (ld *DirectChunks) HandleLanded(c *port.Channel, comps []fabric.Completion) {
 	for len(comps) > 0 {
@@ -97,8 +97,8 @@ func (ld *DirectChunks) HandleLanded(c *port.Channel, comps []fabric.Completion)
 }
 
 // receiveLanded accepts the chunk in comps[0], whose payload the provider has written directly to
-// its final memory. If the packet is not the expected chunk or is not acceptable, receiveLanded
-// returns false and changes nothing.
+// its final memory. If the packet is not the expected chunk, or if it cannot be accepted,
+// receiveLanded changes nothing and returns false.
 func (ld *DirectChunks) receiveLanded(c *port.Channel, comps []fabric.Completion) bool {
 	var in arrival
 	x, isPut := ld.Plan.Aim()
@@ -114,9 +114,9 @@ func (ld *DirectChunks) receiveLanded(c *port.Channel, comps []fabric.Completion
 	}
 }
 
-// receiveMessageLanded accepts a directly received chunk of a message. The payloads of unexpected
-// packets are copied back to their receive buffers before the memory for direct receive can be used
-// in another way.
+// receiveMessageLanded accepts a directly received chunk of a message. Before the memory for direct
+// receive is used for anything else, the payloads of unexpected packets are copied back to their
+// receive buffers.
 func (ld *DirectChunks) receiveMessageLanded(c *port.Channel, ep *peer.Endpoint, h *frag.Header,
 	comps []fabric.Completion,
 ) bool {

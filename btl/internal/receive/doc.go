@@ -1,5 +1,5 @@
-// Package receive handles received packets, from a completion of the fabric to the handler that
-// gets the fragment.
+// Package receive processes received packets, from the completion of the fabric to the call of the
+// handler for the fragment.
 //
 //	Handle --> decode --> admit ------> accept -----> accepted ----> deliver
 //	           header,    its ACK, and  handler, put, the next ACK   the handler
@@ -11,8 +11,9 @@
 //	Asides              path MTU probes, and slices of packets
 //
 // A packet that cannot be accepted is dropped and counted. The files link.go, link_seq.go and
-// link_counted.go contain the code that depends on the kind of connection. Package receive writes
-// no field of an endpoint: it calls methods of package peer, and methods of the types that an
-// endpoint consists of, such as reliability.Receiver and frag.Assembler. Begin with
-// read_headers.go. A Receiver belongs to one goroutine, and has no lock and no clock.
+// link_counted.go contain the code that depends on the kind of connection. Package receive does not
+// write the fields of an endpoint. To change an endpoint, package receive calls methods of package
+// peer, and methods of the types of the endpoint's fields, such as reliability.Receiver and
+// frag.Assembler. To read the code, begin with read_headers.go. Only one goroutine may use a
+// Receiver, which has no lock and no clock.
 package receive

@@ -9,8 +9,9 @@ import (
 	"gobtl/reliability"
 )
 
-// admit handles the ACK and the sequence number of a received packet. admit returns false if the
-// packet's payload must be ignored. A change of its conditions also concerns admissible.
+// admit processes the ACK and the sequence number of a received packet. admit returns false if the
+// packet's payload must be ignored. The function "admissible" must test the same conditions as
+// admit.
 func (rx *Receiver) admit(in *arrival) bool {
 	ep := in.ep
 	if ep.ID.Counted {
@@ -36,8 +37,8 @@ func (rx *Receiver) admit(in *arrival) bool {
 	return true
 }
 
-// The function "admissible" reports whether admit would accept a packet, and changes nothing. A
-// change of its conditions also concerns admit.
+// The function "admissible" reports whether admit would accept a packet, and changes nothing. The
+// function "admissible" must test the same conditions as admit.
 func admissible(ep *peer.Endpoint, h *frag.Header) bool {
 	if ep.ID.Counted {
 		return h.Flags&frag.FlagAck == 0 && inbound.WhyLost(h, &ep.Rcv.Receiver, &ep.Snd) == nil
@@ -46,9 +47,9 @@ func admissible(ep *peer.Endpoint, h *frag.Header) bool {
 		(h.Flags&frag.FlagAck == 0 || ep.Snd.Plausible(h.Ack) && ep.Snd.Honest(h.Ack))
 }
 
-// numberOf returns the sequence number of the packet that was just accepted. Over a reliable
-// fabric, where few packets contain their sequence number, numberOf derives it from the count of
-// received packets.
+// numberOf returns the sequence number of the packet that was accepted last. Over a reliable
+// fabric, numberOf derives the number from the count of received packets, because few packets
+// contain their sequence number.
 func numberOf(ep *peer.Endpoint, h *frag.Header) seq.Num {
 	if ep.ID.Counted { // not every packet carries its count
 		return ep.Rcv.Next() - 1
@@ -56,7 +57,8 @@ func numberOf(ep *peer.Endpoint, h *frag.Header) seq.Num {
 	return h.Seq
 }
 
-// The method "accepted" updates the receive state for an accepted packet, which later ACKs cover.
+// The method "accepted" updates the receive state for an accepted packet, so that later ACKs cover
+// this packet.
 func (rx *Receiver) accepted(ep *peer.Endpoint, h *frag.Header) {
 	if ep.ID.Counted {
 		rx.count(ep, h, true)
@@ -89,13 +91,13 @@ func (rx *Receiver) refuse(in *arrival, reason uint8) {
 }
 
 // The function "refuses" reports whether a fragment of the peer was refused recently. If the
-// function "refuses" returns true, the caller must call refusedBefore.
+// function "refuses" returns true, the caller must call refusedBefore for each chunk.
 func refuses(ep *peer.Endpoint) bool {
 	return ep.Refusals.Any() || ep.ID.Counted && ep.Counts.Inbound.Refuses()
 }
 
-// refusedBefore reports whether a chunk belongs to a refused fragment, and handles a chunk that
-// does.
+// refusedBefore reports whether a chunk belongs to a refused fragment. If the chunk belongs to a
+// refused fragment, refusedBefore also drops or refuses the chunk.
 func (rx *Receiver) refusedBefore(in *arrival) bool {
 	if in.ep.ID.Counted {
 		return rx.refusedBeforeCounted(in)
@@ -104,7 +106,8 @@ func (rx *Receiver) refusedBefore(in *arrival) bool {
 }
 
 // assemble adds a chunk to its fragment. assemble returns the fragment if the chunk completes the
-// fragment, and otherwise nil. The second result of assemble is false if the chunk is not accepted.
+// fragment, and otherwise nil. The second result of assemble is false if the chunk was not
+// accepted.
 func (rx *Receiver) assemble(in *arrival) (*frag.Message, bool) {
 	if in.ep.ID.Counted {
 		return rx.assembleCounted(in)
@@ -125,8 +128,8 @@ func (rx *Receiver) nacked(in *arrival) {
 	}
 }
 
-// lands reports whether chunks from this endpoint's peer can be received directly to their final
-// memory. Direct receive exists on only one channel.
+// lands reports whether direct receive is possible for chunks from this endpoint's peer. Only one
+// of the two channels supports direct receive.
 func (ld *DirectChunks) lands(ep *peer.Endpoint) bool {
 	on := &ld.Port.Data
 	if ep.ID.Counted {

@@ -45,8 +45,8 @@ func (rx *Receiver) refusedBeforeCounted(in *arrival) bool {
 	return true
 }
 
-// assembleCounted adds a chunk to its fragment over a reliable fabric, where chunks arrive in the
-// order of sending.
+// assembleCounted adds a chunk to its fragment, for a connection over a reliable fabric. Over a
+// reliable fabric, chunks arrive in the order of sending.
 func (rx *Receiver) assembleCounted(in *arrival) (*frag.Message, bool) {
 	ep, h := in.ep, &in.Header
 	if why := ep.Counts.Inbound.Next(h, ep.Asm.Active() > 0); why != nil {
@@ -71,9 +71,9 @@ func (rx *Receiver) assembleCounted(in *arrival) (*frag.Message, bool) {
 }
 
 // The method "count" counts a received data packet, where the argument "taken" is true if the
-// packet was accepted. A requested ACK is sent after Rules.AckDelay. For accepted chunks and
-// accepted large packets, a requested ACK is due immediately, because the sender's memory is in use
-// until the ACK arrives.
+// packet was accepted. A requested ACK is sent after Rules.AckDelay. If a chunk or a large packet
+// was accepted, a requested ACK is due immediately, because the sender's memory is in use until the
+// ACK arrives.
 func (rx *Receiver) count(ep *peer.Endpoint, h *frag.Header, taken bool) {
 	ep.Rcv.Count(rx.Clock.Now)
 	switch {
@@ -88,7 +88,8 @@ func (rx *Receiver) count(ep *peer.Endpoint, h *frag.Header, taken bool) {
 	}
 }
 
-// refuseCounted counts a refused packet and queues a Nack, which is sent before the next Ack.
+// refuseCounted counts a refused packet and queues a Nack for it. The Nack is sent before the next
+// Ack.
 func (rx *Receiver) refuseCounted(ep *peer.Endpoint, h *frag.Header, reason uint8) {
 	n := ep.Rcv.Expected()
 	rx.count(ep, h, false)

@@ -9,8 +9,8 @@ import (
 	"gobtl/reliability"
 )
 
-// notAccepted counts a packet that is a duplicate or is outside of the receive window. If the peer
-// seems to have missed an ACK, notAccepted schedules an ACK.
+// notAccepted counts a packet that is a duplicate or is outside of the receive window. If the
+// packet is a sign that an ACK was lost, notAccepted schedules another ACK.
 func (rx *Receiver) notAccepted(ep *peer.Endpoint, place reliability.Verdict) {
 	switch place {
 	case reliability.Duplicate:
@@ -30,10 +30,11 @@ func (rx *Receiver) notAccepted(ep *peer.Endpoint, place reliability.Verdict) {
 }
 
 // notAdded handles a chunk that could not be added to its fragment. If memory or a slot for
-// fragments was lacking, a Nack tells the peer to send the chunk again later. Other peers are asked
-// for their memory only if the chunk is the next in sequence, because the last part of the memory
-// is reserved for such chunks, and only if the peer itself has not caused the lack. If a slot was
-// lacking, the fragment in the slot has ended, and the next copy of the chunk gets the slot.
+// fragments was lacking, a Nack tells the peer to send the chunk again later. Memory of other peers
+// is freed only if the chunk is the next in sequence, because the last part of the memory is
+// reserved for chunks that arrive in order. If the peer itself has caused the lack of memory, no
+// memory of other peers is freed. If the slot of the fragment was in use, the fragment in this slot
+// has ended, and the next copy of the chunk gets the slot.
 func (rx *Receiver) notAdded(in *arrival, err error) {
 	rx.drop(stats.CntDropReassembly)
 	in.ep.Rcv.AskAck(rx.Clock.Now, 0)
@@ -51,7 +52,7 @@ func (rx *Receiver) notAdded(in *arrival, err error) {
 	}
 }
 
-// refuseSequenced sends the peer a Nack for a refused packet.
+// refuseSequenced sends the peer a Nack for a refused packet of a sequenced link.
 func (rx *Receiver) refuseSequenced(in *arrival, reason, tag uint8) {
 	if in.Kind == frag.KindChunk && in.Flags&frag.FlagPut == 0 {
 		in.ep.Refusals.Add(&in.ep.Rcv.Receiver, in.Seq, in.FragID)
@@ -60,9 +61,9 @@ func (rx *Receiver) refuseSequenced(in *arrival, reason, tag uint8) {
 }
 
 // refusedBeforeSequenced handles a chunk of a fragment that was refused before. A chunk of a
-// refused fragment is refused again, or is accepted and dropped if the sender has ended the
-// fragment with an error. refusedBeforeSequenced returns false if the chunk belongs to no refused
-// fragment.
+// refused fragment is refused again. If the sender has ended the fragment with an error, the chunk
+// is accepted and dropped instead. If the chunk belongs to no refused fragment,
+// refusedBeforeSequenced returns false.
 func (rx *Receiver) refusedBeforeSequenced(in *arrival) bool {
 	ep := in.ep
 	if in.Flags&frag.FlagPut != 0 || rx.handlers[in.Tag] == nil {

@@ -9,7 +9,8 @@ import (
 	"gobtl/frag"
 )
 
-// Records handles Packs, which are packets of several fragments, or of parts of large fragments.
+// Records processes Packs. A Pack is a packet with several fragments, or with parts of large
+// fragments.
 type Records struct {
 	*Receiver
 	pieces      inbound.Pieces // parts of large fragments in the Pack that is being received
@@ -18,8 +19,8 @@ type Records struct {
 }
 
 // accept accepts a shared packet, and delivers its fragments in the order in which they were sent.
-// If a handler removes another handler or ends the endpoint, the remaining fragments of the shared
-// packet for the removed handler or the ended endpoint are dropped.
+// If a handler ends the endpoint, the remaining fragments of the shared packet are dropped. If a
+// handler removes another handler, the remaining fragments for the removed handler are dropped.
 func (rc *Records) accept(in *arrival) {
 	if !rc.admit(in) {
 		return
@@ -47,8 +48,8 @@ func (rc *Records) accept(in *arrival) {
 }
 
 // acceptLast accepts the last record of a shared packet, and then the packet as a whole. A reply to
-// an earlier fragment of the shared packet must not acknowledge the packet, because an Abort in a
-// handler may prevent the delivery of the later fragments.
+// an earlier fragment must not acknowledge the shared packet, because an Abort in a handler can
+// prevent the delivery of the later fragments.
 func (rc *Records) acceptLast(in *arrival, tag uint8, isPiece bool, data []byte) {
 	taken := in.ep.ID.State == peer.StateConnected
 	if taken {
@@ -62,7 +63,8 @@ func (rc *Records) acceptLast(in *arrival, tag uint8, isPiece bool, data []byte)
 	rc.checkBye(in.ep)
 }
 
-// acceptRecord delivers the fragment in a record, or adds the chunk in the record to its fragment.
+// acceptRecord delivers the fragment in a record. If the record contains a chunk, acceptRecord adds
+// the chunk to its fragment.
 func (rc *Records) acceptRecord(ep *peer.Endpoint, tag uint8, isPiece bool, data []byte) {
 	connected := ep.ID.State == peer.StateConnected
 	switch {
@@ -76,8 +78,8 @@ func (rc *Records) acceptRecord(ep *peer.Endpoint, tag uint8, isPiece bool, data
 	}
 }
 
-// admit checks the tags of a Pack before delivery. admit returns false if no record of the shared
-// packet may be delivered.
+// admit checks the tags of a Pack before delivery. admit returns false if the records of the shared
+// packet must not be delivered.
 func (rc *Records) admit(in *arrival) bool {
 	if in.ep.ID.Counted {
 		return rc.admitCounted(in)
@@ -85,9 +87,9 @@ func (rc *Records) admit(in *arrival) bool {
 	return rc.admitSequenced(in)
 }
 
-// admitSequenced checks the tags of the messages in a Pack, a packet with several small
-// messages. A shared packet is refused as a whole if the tag of one message has no handler. The
-// peer sends a refused shared packet again without the messages of the refused tag.
+// admitSequenced checks the tags of the messages in a Pack, which is a packet with several small
+// messages. If the tag of one message has no handler, the whole shared packet is refused. The peer
+// sends a refused shared packet again without the messages of the refused tag.
 func (rc *Records) admitSequenced(in *arrival) bool {
 	ep, pieces := in.ep, &rc.pieces
 	pieces.Clear()
@@ -106,8 +108,9 @@ func (rc *Records) admitSequenced(in *arrival) bool {
 	return !pieces.Any() && !refuses(ep) || rc.admitPieces(in)
 }
 
-// wholeRecords returns the number of bytes at the beginning of a shared packet's payload in which
-// every record is a whole fragment with a handler. In most Packs this is the whole payload.
+// wholeRecords returns the length of the longest beginning of a shared packet's payload in which
+// every record is a whole fragment with a handler. In most Packs, this is the length of the whole
+// payload.
 func (rx *Receiver) wholeRecords(payload []byte) (at int) {
 	for at < len(payload) {
 		tag, isPiece, end := frag.RecordAt(payload, at)
@@ -119,9 +122,9 @@ func (rx *Receiver) wholeRecords(payload []byte) (at int) {
 	return at
 }
 
-// admitCounted checks the tags of the messages in a shared packet before delivery. In a shared
-// packet, the messages whose tag has no handler are refused by one Nack for each tag, and all other
-// messages are delivered. If the shared packet is invalid, admitCounted ends the endpoint and
+// admitCounted checks the tags of the messages in a shared packet before delivery. The messages
+// whose tag has no handler are refused, with one Nack for each tag. All other messages of the
+// shared packet are delivered. If the shared packet is invalid, admitCounted ends the endpoint and
 // returns false.
 func (rc *Records) admitCounted(in *arrival) bool {
 	ep, refused := in.ep, &rc.refusedTags
@@ -161,8 +164,9 @@ func (rc *Records) tooLongPiece(h *frag.Header) bool {
 	return rc.tooLong(h) && h.SizeBytes > uint32(h.FirstBytes)+uint32(h.ChunkBytes)
 }
 
-// acceptPiece adds the piece with the index "at" in the received shared packet to its fragment, and
-// delivers the fragment if it is complete.
+// acceptPiece adds a piece of the received shared packet to its fragment, and delivers the fragment
+// if it is complete. The argument "at" of acceptPiece is the index of the piece in the shared
+// packet.
 func (rc *Records) acceptPiece(ep *peer.Endpoint, at int) {
 	h, msg, ok := rc.pieces.Add(&ep.Asm, at)
 	if !ok { // the fragment has failed, or a handler has ended the endpoint meanwhile

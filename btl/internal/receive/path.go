@@ -14,16 +14,16 @@ import (
 // The code below handles path MTU probes and slices of packets. A Ping is a probe, a Pong is the
 // reply to a Ping, and a Part is a slice of a packet that exceeds the present path MTU. Pings,
 // Pongs and Parts are sent by the code in write_path.go. Connections over a reliable fabric use no
-// Pings and Parts, because a reliable fabric delivers packets of every size that both devices
+// Pings and no Parts, because a reliable fabric delivers packets of every size that both devices
 // accept.
 
-// Asides handles path MTU probes, their replies, and slices of packets.
+// Asides processes path MTU probes, replies to probes, and slices of packets.
 type Asides struct {
 	*Receiver
 	pool  *frag.PartPool
 	whole []byte // scratch of onPart
-	// The field expireAt of Asides is the time at which expire must be called, or Never if no packet
-	// is incomplete.
+	// The field expireAt is the time at which the method "expire" must be called, or Never if no
+	// packet is incomplete.
 	expireAt mono.Time
 }
 
@@ -48,8 +48,8 @@ func (as *Asides) receive(c *port.Channel, in *arrival) {
 	}
 }
 
-// onPing replies to a Ping with a Pong on the same channel. onPing drops the Ping if the peer sends
-// too many Pings, or if there is no buffer for the Pong.
+// onPing replies to a Ping with a Pong on the same channel. If the peer sends too many Pings, or if
+// no buffer is free for the Pong, onPing drops the Ping.
 func (as *Asides) onPing(c *port.Channel, in *arrival) {
 	ep := in.ep
 	ep.Life.Heard(as.Clock.Unpaused, int(as.via))
@@ -62,7 +62,7 @@ func (as *Asides) onPing(c *port.Channel, in *arrival) {
 	as.Count[stats.CntRecvPing]++
 }
 
-// onPong handles the reply to a Ping, which was either a round-trip measurement or a path MTU
+// onPong processes the reply to a Ping. The Ping was either a round-trip measurement or a path MTU
 // probe. A Pong without a matching Ping is dropped.
 func (as *Asides) onPong(in *arrival) {
 	ep := in.ep
@@ -79,15 +79,15 @@ func (as *Asides) onPong(in *arrival) {
 	as.Count[stats.CntRecvPong]++
 }
 
-// partRefused drops a Part (slice of a packet) for lack of memory, and schedules an ACK to the
-// peer. The peer retransmits the packet later.
+// partRefused drops a Part (slice of a packet) for which there is no memory, and schedules an ACK
+// to the peer. The peer retransmits the packet later.
 func (as *Asides) partRefused(in *arrival) {
 	as.drop(stats.CntDropReassembly)
 	as.Acks.Owe(&in.ep.Rcv, as.Clock.Now) // shows the peer that this side is alive
 	in.ep.Rcv.AskAck(as.Clock.Now, 0)
 }
 
-// onPart adds a received Part to its packet.
+// onPart adds a received Part (slice of a packet) to its packet.
 func (as *Asides) onPart(in *arrival) {
 	ep := in.ep
 	if ep.ID.Counted {
@@ -118,9 +118,10 @@ func (as *Asides) onPart(in *arrival) {
 }
 
 // expire discards each packet that is still incomplete although its first Part arrived more than
-// PeerTimeout ago. A peer that never sends the other Parts would otherwise keep their memory until
-// its endpoint ends. While incomplete packets are left, expire is called again after PressAfter,
-// and not for each of the packets, because a call of expire scans all endpoints.
+// PeerTimeout ago. Without the method "expire", a peer that never sends the missing Parts would
+// occupy memory until its endpoint ends. While incomplete packets are left, expire is called again
+// after PressAfter. The method "expire" is not called for each packet separately, because each call
+// scans all endpoints.
 func (as *Asides) expire() {
 	now := as.Clock.Now
 	if now < as.expireAt {
@@ -170,6 +171,6 @@ func (as *Asides) check() error {
 	return nil
 }
 
-// partsBytesMax is the maximum memory, in bytes, for the incomplete packets of all peers that
-// arrive in Parts (slices).
+// partsBytesMax is the maximum memory, in bytes, for all incomplete packets that arrive in Parts
+// (slices), from all peers together.
 const partsBytesMax = 8 << 20

@@ -12,19 +12,19 @@ import (
 	"gobtl/reliability"
 )
 
-// The code below parses the headers of received packets, looks up their endpoints and handles their
-// ACKs, and recv.go handles their payloads.
+// The code below parses the headers of received packets, looks up the endpoints of the packets and
+// processes their ACKs. The payloads of packets are processed in recv.go.
 
-// arrival is a received packet. An arrival (received packet) is a local variable of the receiving
-// function, and is passed only by pointer to functions that do not keep it.
+// arrival is a received packet. Each arrival is a local variable of the receiving function. An
+// arrival is passed by pointer, and only to functions that do not keep the pointer.
 type arrival struct {
 	frag.Header
 	ep      *peer.Endpoint
 	payload []byte // in the receive buffer
 }
 
-// deferredReceive describes a packet that ReceiveFast has delivered. The next call of Progress
-// updates the receive state for the packet of a deferredReceive.
+// deferredReceive describes a packet that ReceiveFast has delivered. The receive state for the
+// packet of a deferredReceive is updated in the next call of Progress.
 type deferredReceive struct {
 	on      *port.Channel
 	tag     uint64 // of the endpoint, which may have ended meanwhile
@@ -34,8 +34,8 @@ type deferredReceive struct {
 }
 
 // decode parses a packet's header into the arrival "in", and looks up the endpoint. decode returns
-// false if it has dropped and counted the packet, or has handled the packet as a part of a
-// handshake.
+// false if the packet needs no more processing, because it was dropped and counted, or because it
+// was a handshake packet that decode has processed.
 func (rx *Receiver) decode(c *port.Channel, comp *fabric.Completion, in *arrival) bool {
 	rx.Count[stats.CntReceived]++
 	if comp.Errno != 0 {
@@ -196,8 +196,8 @@ func (rx *Receiver) onSack(in *arrival) bool {
 }
 
 // ReceiveFast delivers a fragment that arrived in one packet, or a put with its notification,
-// before the receive state is updated. If the packet cannot be delivered before the receive state
-// is updated, ReceiveFast returns false and changes nothing.
+// before the receive state is updated. If this early delivery is not possible for the packet,
+// ReceiveFast changes nothing and returns false.
 func (rx *Receiver) ReceiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	if comp.Errno != 0 || int(comp.Len) > rx.Port.Arena.Size() || rx.booksFirst {
 		return false
@@ -238,8 +238,8 @@ func (rx *Receiver) ReceiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	return true
 }
 
-// putOff leaves the update of the receive state for the packet in rx.Deferred to the next call of
-// Progress.
+// putOff postpones the update of the receive state for the packet in rx.Deferred to the next call
+// of Progress.
 func (rx *Receiver) putOff(c *port.Channel) {
 	d := &rx.Deferred
 	c.Received(1)

@@ -15,10 +15,11 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Handler is called with a received fragment. The data is valid only during the call.
+// Handler is the function that is called with each received fragment of a tag. The data of the
+// fragment is valid only during the call.
 type Handler func(ep *peer.Endpoint, tag uint8, data []byte)
 
-// Receiver handles the received packets of all endpoints of a module.
+// Receiver processes the received packets of all endpoints of a module.
 type Receiver struct {
 	*peer.Services
 
@@ -45,19 +46,21 @@ type Receiver struct {
 }
 
 // DirectChunks lets the provider write the payloads of expected chunks of large fragments directly
-// to their final memory (package landing), and accepts the packets of these payloads. Chunks use
-// the data channel, or the command channel on a reliable fabric.
+// to their final memory (package landing). DirectChunks also accepts the packets whose payloads the
+// provider has written directly to their final memory. Chunks use the data channel, and on a
+// reliable fabric the command channel.
 //
-// Nothing is written to a closed region. A region can be closed only in a handler or between two
-// calls of Progress, when the module has handled all payloads that the provider has written
-// directly.
+// The provider never writes to a closed region. A region can be closed only in a handler or between
+// two calls of Progress, when all payloads that the provider has written directly are already
+// processed.
 type DirectChunks struct {
 	*Receiver
 	Plan landing.Plan[*peer.Endpoint]
 }
 
-// Init prepares a Receiver for the endpoints of the Services "all", whose port must be open. The
-// kept fragments that arrived in several packets may have up to keptBytesMax bytes in total.
+// Init prepares a Receiver for the endpoints of the Services "all", whose port must be open.
+// keptBytesMax is the maximum total size, in bytes, of kept fragments that arrived in several
+// packets.
 func (rx *Receiver) Init(all *peer.Services, keptBytesMax int64) {
 	rx.Services, rx.Count = all, all.Counters()
 	rx.Direct.Receiver, rx.records.Receiver, rx.asides.Receiver = rx, rx, rx
@@ -82,17 +85,18 @@ func (rx *Receiver) SetPulled(tag uint8, h Handler) {
 	rx.Arrivals.Expect(rx.Port.Arena.Size() / frag.RecordHeaderBytes)
 }
 
-// Limit sets the maximum size of a chunked fragment that the handler of a tag accepts.
+// Limit sets the maximum size of the fragments in chunks that the handler of a tag accepts.
 func (rx *Receiver) Limit(tag uint8, mostBytes uint32) { rx.mostBytes[tag] = mostBytes }
 
 // Handles reports whether a tag has a handler.
 func (rx *Receiver) Handles(tag uint8) bool { return rx.handlers[tag] != nil }
 
-// BookFirst sets whether the Receiver updates the receive state before each call of a handler.
+// BookFirst sets whether the Receiver updates the receive state before each call of a handler (no
+// early delivery).
 func (rx *Receiver) BookFirst(on bool) { rx.booksFirst = on }
 
-// Waited sets the longest time for which any of the packets to be handled next has waited before it
-// was read.
+// Waited sets an upper limit for the time that the packets to be processed next have waited in the
+// receive queue.
 func (rx *Receiver) Waited(queuedMost time.Duration) { rx.queuedMost = queuedMost }
 
 // DeferredAlone reports whether ReceiveFast has delivered a packet that arrived on the command
@@ -106,13 +110,14 @@ func (rx *Receiver) DeferredAlone() bool {
 	return ep != nil && ep.ID.Counted && ep.ID.Handshake == nil
 }
 
-// PartsDeadline is the time at which ExpireParts must be called, or Never.
+// PartsDeadline returns the time at which ExpireParts must be called, or Never if no packet is
+// incomplete.
 func (rx *Receiver) PartsDeadline() mono.Time { return rx.asides.expireAt }
 
 // ExpireParts discards the Parts (slices) of packets that have been incomplete for too long.
 func (rx *Receiver) ExpireParts() { rx.asides.expire() }
 
-// PartsBytes is the memory of incomplete packets that arrive in Parts (slices).
+// PartsBytes returns the memory, in bytes, of incomplete packets that arrive in Parts (slices).
 func (rx *Receiver) PartsBytes() int { return rx.asides.pool.Bytes() }
 
 // Check verifies the state of the Receiver. The argument "closed" of Check is true if the fabric is
@@ -138,7 +143,7 @@ func (rx *Receiver) checkPort(closed bool) error {
 	return errors.Join(rx.Keeping.Check(), rx.Port.Check(lent), rx.Arrivals.Check())
 }
 
-// CheckIdle returns an error if the receive state must still be updated for a packet, or if a
+// CheckIdle returns an error if the update of the receive state for a packet is postponed, or if a
 // packet that arrives in slices (Parts) is incomplete.
 func (rx *Receiver) CheckIdle() error {
 	if rx.Deferred.Pending {

@@ -6,9 +6,9 @@ import (
 	"gobtl/frag"
 )
 
-// accept accepts a new packet, unless the packet must be refused or its data cannot be stored. Any
-// other packet must not be acknowledged. The method "accept" delivers the fragments that the packet
-// completes.
+// accept accepts a new packet, unless the packet must be refused or its data cannot be stored. A
+// packet that was not accepted must not be acknowledged. The method "accept" delivers the fragments
+// that the packet completes.
 func (rx *Receiver) accept(in *arrival) {
 	ep, h := in.ep, &in.Header
 	switch {
@@ -44,13 +44,15 @@ func (rx *Receiver) accept(in *arrival) {
 	}
 }
 
-// tooLong reports whether a chunk belongs to a fragment longer than the handler of its tag accepts.
+// tooLong reports whether a chunk belongs to a fragment that is longer than the handler of its tag
+// accepts.
 func (rx *Receiver) tooLong(h *frag.Header) bool {
 	most := rx.mostBytes[h.Tag]
 	return most != 0 && h.SizeBytes > most
 }
 
-// unwantedReason returns the reason in the Nack for a chunk of a fragment that is too long.
+// unwantedReason returns the reason for the Nack that refuses a chunk of a fragment that is too
+// long.
 func unwantedReason(ep *peer.Endpoint) uint8 {
 	if ep.ID.Operates {
 		return frag.NackRight
@@ -101,16 +103,17 @@ func (rx *Receiver) acceptChunk(in *arrival) {
 	rx.checkBye(ep)
 }
 
-// checkBye ends an endpoint whose peer has sent a Bye, when all packets up to the Bye have arrived.
+// If the peer has sent a Bye and all packets up to the Bye have arrived, checkBye ends the
+// endpoint.
 func (rx *Receiver) checkBye(ep *peer.Endpoint) {
 	if ep.Bye.Due(ep.Rcv.Next()) && ep.ID.State == peer.StateConnected {
 		rx.Endings.PeerClosed(ep)
 	}
 }
 
-// onLastWord ends an endpoint when the Bye of an abort arrives from the peer. onLastWord returns
-// false if the packet is not the Bye of an abort, or if its sequence number is outside the receive
-// window.
+// onLastWord ends an endpoint when the Bye of an abort arrives from the peer, and returns true. If
+// the packet is not the Bye of an abort, or if it has a wrong sequence number, onLastWord returns
+// false.
 func (rx *Receiver) onLastWord(in *arrival) bool {
 	ep := in.ep
 	if in.Kind != frag.KindFrag || in.Tag != frag.TagBye || in.Flags&frag.FlagPut != 0 ||

@@ -11,8 +11,8 @@ import (
 
 // acceptRemote accepts a packet of a memory operation if the peer has the right to the operation,
 // and performs the operation before it returns. If no send buffer is free, the bytes that a get
-// requests are sent later, after acceptRemote has returned. A change of its conditions for gets
-// also concerns getFast.
+// requests are sent after acceptRemote has returned. The method getFast must test the same
+// conditions for gets as acceptRemote.
 func (rx *Receiver) acceptRemote(in *arrival) {
 	ep, h := in.ep, &in.Header
 	p := ep.Remote
@@ -63,7 +63,8 @@ func grants(ep *peer.Endpoint) remote.Link {
 	return remote.Link{FragBytesMax: ep.FragBytesMax, InOrder: ep.ID.Counted}
 }
 
-// notify delivers the completion notification of a put, when all bytes of the put are written.
+// If all bytes of a put are written, notify delivers the completion notification of the put to its
+// handler.
 func (rx *Receiver) notify(ep *peer.Endpoint, n *remote.Notice) {
 	tag, says, ok := n.Take()
 	if !ok {
@@ -77,13 +78,13 @@ func (rx *Receiver) notify(ep *peer.Endpoint, n *remote.Notice) {
 }
 
 // A small get consists of a request packet and a reply packet. The request and the reply of a small
-// get are handled before the receive state is updated, like a single message (ReceiveFast). The
+// get are processed before the receive state is updated, like a single message (ReceiveFast). The
 // reply to a small get does not acknowledge the request, because the arrival of all bytes proves
 // that the peer has accepted the request.
 
-// getFast handles the received packet in rx.Deferred, if it is a request for a get or the reply
-// with all bytes of a get. If the packet must be received in the ordinary way, getFast returns
-// false and changes nothing. A change of its conditions also concerns acceptRemote.
+// getFast processes the received packet in rx.Deferred, if it is a request for a get or the reply
+// with all bytes of a get. If the packet must be received in the ordinary way, getFast changes
+// nothing and returns false. The method acceptRemote must test the same conditions as getFast.
 func (rx *Receiver) getFast(
 	c *port.Channel, comp *fabric.Completion, ep *peer.Endpoint, payload []byte,
 ) bool {

@@ -24,8 +24,8 @@ type entry struct {
 	users      int
 }
 
-// Cache holds the registered ranges, ordered by address. If two registered ranges have the same
-// start, the longer range replaces the shorter one.
+// Cache contains the registered ranges, ordered by address. If two registered ranges have the same
+// start, the Cache contains only the longer one.
 type Cache struct {
 	dom  fabric.Domain
 	tree *btree.BTreeG[*entry]
@@ -38,7 +38,7 @@ func (c *Cache) Init(dom fabric.Domain) {
 	c.tree = btree.NewG(16, func(a, b *entry) bool { return a.start < b.start })
 }
 
-// Register registers mem with the fabric, or shares a registration that covers mem. The slice mem
+// Register registers mem with the fabric, or shares a registration that covers mem. The slice "mem"
 // must not be empty. The errors of Register are those of the provider.
 func (c *Cache) Register(mem []byte) (*Registration, error) {
 	e := c.find(mem)
@@ -55,8 +55,8 @@ func (c *Cache) Register(mem []byte) (*Registration, error) {
 	return &Registration{cache: c, entry: e}, nil
 }
 
-// Close ends the registration. Close must not be called while a fragment is being sent from the
-// registered memory. Further calls of Close do nothing.
+// Close ends the registration. The caller must not call Close while a fragment is being sent from
+// the registered memory. A second call of Close does nothing.
 func (r *Registration) Close() {
 	e, c := r.entry, r.cache
 	if e == nil {
@@ -84,9 +84,9 @@ func (c *Cache) Find(mem []byte) (region fabric.Region, offset uint64) {
 	return e.region, uint64(lo - e.start)
 }
 
-// find returns the entry that covers mem, or nil. find examines only the entry with the highest
-// start address at or before mem, and therefore misses entries with lower start addresses that also
-// cover mem.
+// find returns an entry that covers mem, or nil if it finds none. find examines only the entry with
+// the highest start address that is not above the start of mem. Entries with lower start addresses
+// that also cover mem are therefore not found.
 func (c *Cache) find(mem []byte) *entry {
 	if len(mem) == 0 || c.tree.Len() == 0 {
 		return nil

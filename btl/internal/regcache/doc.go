@@ -5,11 +5,11 @@
 //	Register --> in use, by one user or several --last Close--> deregistered
 //
 // Three things to know:
-//   - A Cache finds a registered range by its address, and shares the range between all users whose
-//     memory lies completely inside the range.
-//   - The Close of its last user deregisters a range.
-//   - A Cache keeps the memory of its ranges reachable for the garbage collector until they are
-//     deregistered.
+//   - A Cache finds a registered range by its address. All users whose memory is completely inside
+//     a range share this range.
+//   - A range is deregistered when its last user calls Close.
+//   - A Cache refers to the memory of its ranges until they are deregistered, so that the garbage
+//     collector does not free the memory.
 //
-// A Cache belongs to one goroutine.
+// Only one goroutine may use a Cache.
 package regcache

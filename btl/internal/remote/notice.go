@@ -2,10 +2,10 @@ package remote
 
 import "gobtl/frag"
 
-// Notice is the state of a put with a notification, which tells the target when all bytes of the
-// put are written. Each packet is accepted once, so the put is complete when the number of
-// accepted bytes equals the total in the notification. A put with a refused packet never
-// completes.
+// Notice is the state of a put with a notification. The notification tells the target that all
+// bytes of the put are written. Because each packet is accepted only once, the put is complete when
+// the number of accepted bytes equals the total in the notification. A put with a refused packet
+// never completes.
 type Notice struct {
 	number uint32
 	used   bool // number is valid
@@ -32,7 +32,7 @@ func (n *Notice) Take() (tag uint8, says []byte, ok bool) {
 }
 
 // The method "notice" returns the state of the peer's put with the given number. The state of a new
-// put replaces the state of the put whose number is lower by 64, because the earlier put has ended.
+// put replaces the state of the put whose number is lower by 64, which has already ended.
 func (p *Peer[F]) notice(number uint32) *Notice {
 	if p.notices == nil {
 		p.notices = new([noticePlaces]Notice)
@@ -44,7 +44,8 @@ func (p *Peer[F]) notice(number uint32) *Notice {
 	return n
 }
 
-// Placed counts bytes of a peer's put that were written to the target region.
+// Placed adds bytes that were written to the target region to the count of a peer's put, and
+// returns the state of this put.
 func (p *Peer[F]) Placed(number uint32, sizeBytes int) *Notice {
 	n := p.notice(number)
 	n.placed += uint64(sizeBytes)
@@ -52,8 +53,9 @@ func (p *Peer[F]) Placed(number uint32, sizeBytes int) *Notice {
 }
 
 // noticeCame stores the notification of a put. If inOrder is true, all packets of the put have
-// arrived before the notification, and noticeCame refuses a notification whose put has missing
-// bytes. The second result is the reason for a Nack, or 0.
+// arrived before the notification. If inOrder is true, noticeCame refuses a notification whose put
+// has missing bytes. The second result of noticeCame is the reason for a Nack, or 0 if the
+// notification is accepted.
 func (p *Peer[F]) noticeCame(h *frag.Header, payload []byte, inOrder bool) (*Notice, uint8) {
 	total, says := frag.DecodeNotice(payload)
 	n := p.notice(h.Op)

@@ -3,12 +3,13 @@ package remote
 import "gobtl/frag"
 
 // Operation is the state of a put with a notification, a get, an atomic operation, or an answer.
-//   - A put with a notification is one packet, or chunks followed by a packet with the
+//   - A put with a notification is either one packet, or chunks followed by a packet with the
 //     notification. The target of the put counts the bytes of the received chunks (notice.go).
 //   - A get is one request packet. The answer to a get is a put of the peer to the application's
-//     memory, which is exposed only for this answer and only to this peer.
-//   - An atomic operation is one request packet, with an answer in one packet if the old value is
-//     requested.
+//     memory. The memory for the answer to a get is exposed only for this answer, and only to the
+//     peer that answers.
+//   - An atomic operation is one request packet. If the old value is requested, its answer is also
+//     one packet.
 //   - An answer is the reply to a get or to an atomic operation of the peer.
 type Operation[F any] struct {
 	Fragment F
@@ -30,8 +31,8 @@ type Operation[F any] struct {
 	ask  uint32     // number of the operation to which this operation is the answer
 }
 
-// Body is the payload of the operation's packet, which is a request, or an answer that fits into
-// one packet.
+// Body returns the payload of the operation's packet, which is either a request or an answer that
+// fits into one packet.
 func (o *Operation[F]) Body() []byte { return o.body[:o.size] }
 
 // Notice returns the content of a put's notification, or nil if there is none.
@@ -45,27 +46,28 @@ func (o *Operation[F]) Notice() []byte {
 // Notifies reports whether the operation is a put with a notification.
 func (o *Operation[F]) Notifies() bool { return o.Code == frag.OpPart }
 
-// Tag is the tag of the operation's notification.
+// Tag returns the tag of the operation's notification.
 func (o *Operation[F]) Tag() uint8 { return o.tag }
 
-// Value is the old value that an atomic operation has returned.
+// Value returns the old value that an atomic operation has fetched.
 func (o *Operation[F]) Value() uint64 { return o.value }
 
 // Waits reports whether the operation was sent and waits for its answer.
 func (o *Operation[F]) Waits() bool { return o.waits }
 
-// Asks returns, for an answer, the number of the answered operation of the peer.
+// Asks returns the number of the peer's operation to which this operation is the answer. For an
+// operation that is not an answer, Asks returns 0.
 func (o *Operation[F]) Asks() uint32 { return o.ask }
 
-// Into is the region of the application's memory that receives the answer to a get.
+// Into returns the region of the application's memory that receives the answer to a get.
 func (o *Operation[F]) Into() *Region[F] { return &o.into }
 
 // Reads reports whether the operation is an answer that reads region r.
 func (o *Operation[F]) Reads(r *Region[F]) bool { return o.from == r }
 
-// Needs returns the rights that the target region must grant, and the number of bytes accessed. For
-// a put with a notification, Needs returns 0 as the number of bytes, because the module's fragment
-// has the size.
+// Needs returns the rights that the target region must grant, and the number of bytes that the
+// operation accesses. For a put with a notification, the number of bytes is 0, because the size of
+// the put is stored in the module's fragment.
 func (o *Operation[F]) Needs() (Rights, int) {
 	if o.Code == frag.OpPart {
 		return Write | Notify, 0

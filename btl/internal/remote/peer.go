@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/slots"
 )
 
-// AsksMax is the maximum number of unanswered operations to a peer, and of unsent answers to a
-// peer.
+// AsksMax is the maximum number of unanswered operations to a peer. AsksMax is also the maximum
+// number of unsent answers to a peer.
 const AsksMax = 256
 
 // The number of an operation has 32 bits. The lower eight bits of an operation's number are its
@@ -18,8 +18,8 @@ const (
 	askRandomBits = 32 - askSlotBits
 )
 
-// noticePlaces is the maximum number of puts with a notification, sent in chunks, that may be in
-// progress to one peer.
+// noticePlaces is the maximum number of puts in chunks with a notification that are in progress to
+// one peer at the same time.
 const noticePlaces = 64
 
 // Peer is the state of the memory operations between this side and one peer.
@@ -42,10 +42,11 @@ func NewPeer[F any]() *Peer[F] {
 	return p
 }
 
-// Full reports whether the maximum number of operations are waiting for an answer of the peer.
+// Full reports whether the number of operations that wait for an answer of the peer has reached its
+// maximum, AsksMax.
 func (p *Peer[F]) Full() bool { return p != nil && p.asks.Full() }
 
-// Waiting is the number of operations that wait for an answer of the peer.
+// Waiting returns the number of operations that wait for an answer of the peer.
 func (p *Peer[F]) Waiting() int {
 	if p == nil {
 		return 0
@@ -53,9 +54,9 @@ func (p *Peer[F]) Waiting() int {
 	return p.waiting
 }
 
-// All returns the operations to which answers refer by number. In the slice that All returns, the
-// index of an operation is its slot, and free slots contain nil. The caller may call Answered and
-// Service.End while it iterates over the slice that All returns.
+// All returns the operations that have a number by which answers identify them. In the slice that
+// All returns, the index of an operation is its slot, and free slots contain nil. While the caller
+// iterates over this slice, it may call Answered and Service.End.
 func (p *Peer[F]) All() []*Operation[F] {
 	if p == nil {
 		return nil
@@ -74,7 +75,7 @@ func (p *Peer[F]) number(o *Operation[F], random uint64) {
 }
 
 // Asked records that the only packet of an operation was sent. Asked returns true if the operation
-// begins to wait for an answer.
+// waits for an answer from then on.
 func (p *Peer[F]) Asked(o *Operation[F]) bool {
 	if !o.numbered || o.Code == frag.OpPart {
 		return false
@@ -96,8 +97,8 @@ func (p *Peer[F]) Answered(o *Operation[F]) bool {
 }
 
 // HasNoPlace reports whether an operation must wait for the end of an earlier operation. Only a put
-// with a notification that is sent in chunks may have to wait, for the end of an earlier put of the
-// same kind.
+// in chunks with a notification can have to wait, namely for the end of an earlier put of the same
+// kind.
 func (p *Peer[F]) HasNoPlace(o *Operation[F]) bool {
 	return o.Code == frag.OpPart && !o.numbered && p.places&place(p.lastPut+1) != 0
 }
@@ -119,7 +120,7 @@ func place(number uint32) uint64 { return 1 << (number % noticePlaces) }
 // The method "crowded" reports whether the peer has reached the limit of unsent answers, AsksMax.
 func (p *Peer[F]) crowded() bool { return p.answering >= AsksMax }
 
-// Owed is the number of unsent answers to the peer.
+// Owed returns the number of unsent answers to the peer.
 func (p *Peer[F]) Owed() int {
 	if p == nil {
 		return 0
@@ -128,7 +129,8 @@ func (p *Peer[F]) Owed() int {
 }
 
 // Left records that the last packet of an answer was sent, or that the last packet will never be
-// sent. The argument "reading" of Left is true if the answer may read its region again.
+// sent. The argument "reading" of Left is true if it is possible that the answer reads its region
+// again.
 func (p *Peer[F]) Left(o *Operation[F], reading bool) {
 	if !o.owed {
 		return
@@ -140,7 +142,7 @@ func (p *Peer[F]) Left(o *Operation[F], reading bool) {
 	}
 }
 
-// Check verifies the operations of the peer, and returns nil if they are consistent.
+// Check returns an error if the operations of the peer are inconsistent.
 func (p *Peer[F]) Check() error {
 	if p == nil {
 		return nil

@@ -2,8 +2,8 @@ package remote
 
 import "gobtl/frag"
 
-// Handle names an exposed region on the wire. A Handle is opaque, and its upper bits are random.
-// The application sends the Handle to the peers that may access the region.
+// Handle identifies an exposed region on the wire. A Handle is opaque, and its upper bits are
+// random. The application sends the Handle to those peers that are allowed to access the region.
 type Handle uint64
 
 // Rights is the set of operations that peers may perform on a region.
@@ -43,7 +43,7 @@ func PutNeeds(flags frag.Flags) Rights {
 	return Write
 }
 
-// Region is memory of this side that peers may access under its Handle.
+// Region is memory of this side that peers can access by its Handle.
 type Region[F any] struct {
 	mem     []byte
 	handle  Handle
@@ -54,13 +54,14 @@ type Region[F any] struct {
 	readers []*Operation[F] // answers to gets that may still read the region
 }
 
-// Exposed reports whether the region was exposed by Expose and has not been withdrawn.
+// Exposed reports whether the region was exposed by Expose and was not withdrawn since then.
 func (r *Region[F]) Exposed() bool { return r.exposed }
 
-// Handle names the region for peers. Each call of Expose creates a new Handle.
+// Handle returns the number by which peers identify the region. Each call of Expose creates a new
+// Handle.
 func (r *Region[F]) Handle() Handle { return r.handle }
 
-// Bytes is the exposed memory.
+// Bytes returns the exposed memory.
 func (r *Region[F]) Bytes() []byte { return r.mem }
 
 // Reader returns an answer that is reading the region, or nil if there is none.
@@ -71,8 +72,8 @@ func (r *Region[F]) Reader() *Operation[F] {
 	return r.readers[len(r.readers)-1]
 }
 
-// Came counts bytes that a peer has written to the region. Came returns the get that is completed
-// by the counted bytes, or nil.
+// Came counts bytes that a peer has written to the region. If these bytes complete a get, Came
+// returns the get, and otherwise nil.
 func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
 	o := r.get
 	if o == nil || !o.waits { // ended or not sent yet, so the handle is unknown

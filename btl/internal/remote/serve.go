@@ -22,16 +22,16 @@ type Outcome[F any] struct {
 	Old     uint64 // the old value
 }
 
-// Link holds the limits that a connection sets for a peer's requests.
+// Link contains those properties of a connection that affect how requests of the peer are executed.
 type Link struct {
 	FragBytesMax uint32 // largest answer to a get, in bytes
 	InOrder      bool   // packets arrive in order, and none is lost
 }
 
 // Accept executes a put or another memory operation of a peer, if the peer has the rights. Accept
-// does not send the answer to the peer, but describes the answer in the Outcome. Accept returns 0,
-// or the reason for a Nack if it permanently refuses the packet. The peer p may be nil only for
-// plain puts.
+// does not send the answer to the peer, but describes the answer in the Outcome. If Accept
+// permanently refuses the packet, it returns the reason for a Nack, and otherwise 0. The peer p
+// must not be nil, except for a put without a notification.
 func (s *Service[F]) Accept(p *Peer[F], h *frag.Header, payload []byte, link Link,
 	did *Outcome[F],
 ) (reason uint8) {
@@ -59,8 +59,8 @@ func (s *Service[F]) Accept(p *Peer[F], h *frag.Header, payload []byte, link Lin
 	return reason
 }
 
-// ReachGet parses a peer's get, and returns the region that the get reads, or the reason for a
-// Nack.
+// ReachGet parses a peer's get, and returns the region that the get reads. If the get is not
+// allowed, ReachGet returns the reason for a Nack.
 func (s *Service[F]) ReachGet(p *Peer[F], payload []byte, link Link, g *frag.Get) (
 	from *Region[F], reason uint8,
 ) {
@@ -101,8 +101,8 @@ func change(mem []byte, a *frag.Atomic) (old uint64) {
 	return old
 }
 
-// The method "answer" finds the operation that is completed by a received answer in one packet. An
-// answer without a waiting operation is ignored.
+// The method "answer" processes a received answer in one packet, and finds the operation that the
+// answer completes. If no operation waits for the answer, it is ignored.
 func (p *Peer[F]) answer(h *frag.Header, payload []byte, did *Outcome[F]) {
 	o, ok := p.asks.Get(uint64(h.Op))
 	switch {
@@ -132,8 +132,8 @@ func (s *Service[F]) AnswerResult(p *Peer[F], f F, number uint32, old uint64) *O
 	return o
 }
 
-// AnswerFailed makes fragment f the answer which reports that the peer's get with the given number
-// has failed, and the reason.
+// AnswerFailed makes fragment f the answer to the peer's get with the given number. The answer that
+// AnswerFailed makes reports that the get has failed, with the reason.
 func (s *Service[F]) AnswerFailed(p *Peer[F], f F, number uint32, reason uint8) *Operation[F] {
 	o := s.owe(p, f, frag.OpFailed)
 	o.body[0] = reason

@@ -12,12 +12,12 @@ const regionSlotBits = 17
 
 // getRegionsMax is the maximum number of regions that are exposed only for answers to gets. Regions
 // that the application has exposed do not count towards getRegionsMax. Package share divides the
-// regions for gets among the peers, because a peer that answers no get could otherwise keep all of
-// them in use until its endpoint ends.
+// regions for gets among the peers. Without this division, a peer that answers no get could keep
+// all regions for gets in use until its endpoint ends.
 const getRegionsMax = 4096
 
-// Service holds the exposed regions of one module, and its operations. Init must be called before
-// any other method.
+// Service contains the exposed regions of one module, and its operations. The caller must call Init
+// before any other method.
 type Service[F any] struct {
 	regions slots.Table[*Region[F]]
 	users   int // number of regions that the application has exposed
@@ -32,7 +32,7 @@ func (s *Service[F]) Init(exposedMax int) {
 	s.most = exposedMax
 }
 
-// Exposed is the number of regions that the application has exposed.
+// Exposed returns the number of regions that the application has exposed.
 func (s *Service[F]) Exposed() int { return s.users }
 
 // MayGet reports whether the limits allow another get of memory of peer p. The argument "alone" of
@@ -45,12 +45,12 @@ func (s *Service[F]) MayGet(p *Peer[F], alone bool) bool {
 	return !p.Full() && share.MayHave(held, getRegionsMax-s.gets, getRegionsMax, alone)
 }
 
-// MayExpose reports whether another region can be exposed by Expose.
+// MayExpose reports whether the limit allows another call of Expose.
 func (s *Service[F]) MayExpose() bool { return s.users < s.most }
 
-// Expose exposes mem as region r, under a new handle. Expose must be called only if MayExpose
-// returns true and r is not exposed. If the argument "only" is not nil, it is the only peer that
-// may access the region.
+// Expose exposes mem as region r, under a new handle. The caller must call Expose only if MayExpose
+// returns true and region r is not exposed. If the argument "only" is not nil, no other peer is
+// allowed to access the region.
 func (s *Service[F]) Expose(r *Region[F], mem []byte, rights Rights, only *Peer[F], random uint64) {
 	r.mem, r.rights, r.exposed, r.only = mem, rights, true, only
 	handle, _ := s.regions.Add(random, r)
@@ -59,8 +59,7 @@ func (s *Service[F]) Expose(r *Region[F], mem []byte, rights Rights, only *Peer[
 }
 
 // Withdraw invalidates the handle of an exposed region, so that later packets with the handle are
-// refused. The caller of Withdraw must end the answers that are reading the region (see
-// Region.Reader).
+// refused. The caller of Withdraw must end the answers that read the region (see Region.Reader).
 func (s *Service[F]) Withdraw(r *Region[F]) {
 	r.exposed = false
 	s.users--
@@ -84,7 +83,7 @@ func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Righ
 	return to, 0
 }
 
-// take returns an Operation for fragment f, and reuses a free Operation if there is one.
+// take returns an Operation for fragment f. If there is a free Operation, take reuses it.
 func (s *Service[F]) take(f F, code frag.OpCode) *Operation[F] {
 	var o *Operation[F]
 	if n := len(s.free); n > 0 {
@@ -111,10 +110,10 @@ func (s *Service[F]) NotifyPut(f F, tag uint8, says []byte) *Operation[F] {
 	return o
 }
 
-// AskGet makes a get that reads bytes of a peer's region into mem. MayGet must be true for the
-// peer. The get's number and the handle of mem contain the same random number. A different random
-// number for each would not be safer, because an attacker reads both the number and the handle in
-// the packet of the get.
+// AskGet makes a get that reads bytes of a peer's region into mem. The caller must call AskGet only
+// if MayGet returns true for the peer. The get's number and the handle of mem contain the same
+// random number. Two different random numbers would not be safer, because the packet of the get
+// contains both the get's number and the handle.
 func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, random uint64) (
 	o *Operation[F],
 ) {
@@ -133,8 +132,8 @@ func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, 
 	return o
 }
 
-// AskAtomic makes an atomic operation on a peer's region. AskAtomic must not be called for an
-// operation that fetches the old value if Peer.Full returns true.
+// AskAtomic makes an atomic operation on a peer's region. If Peer.Full returns true, the caller
+// must not call AskAtomic for an operation that fetches the old value.
 func (s *Service[F]) AskAtomic(p *Peer[F], f F, ask *frag.Atomic, random uint64) *Operation[F] {
 	o := s.take(f, frag.OpAtomic)
 	if ask.Fetch {
@@ -146,8 +145,8 @@ func (s *Service[F]) AskAtomic(p *Peer[F], f F, ask *frag.Atomic, random uint64)
 }
 
 // End ends an operation whose fragment has ended or was given up. After End, no packet writes to
-// the operation's memory, and no answer finds the operation. End returns true if the number of the
-// ended operation can be used for another operation.
+// the operation's memory, and answers to the operation are ignored. End returns true if the end of
+// the operation makes room for another operation.
 func (s *Service[F]) End(p *Peer[F], o *Operation[F]) (room bool) {
 	if o.into.get != nil {
 		s.regions.Remove(uint64(o.into.handle))
@@ -167,7 +166,7 @@ func (s *Service[F]) End(p *Peer[F], o *Operation[F]) (room bool) {
 	return true
 }
 
-// Check verifies the exposed regions, and returns nil if they are consistent.
+// Check returns an error if the exposed regions are inconsistent.
 func (s *Service[F]) Check() error {
 	users, gets := 0, 0
 	for slot, r := range s.regions.Values() {

@@ -15,8 +15,8 @@ func (s *Service[F]) write(p *Peer[F], h *frag.Header, data []byte, need Rights,
 }
 
 // WritePlaced writes the bytes of a put whose notification is in the same packet, and returns the
-// content of the notification. WritePlaced writes nothing and returns false if the put is not
-// allowed.
+// content of the notification. If the put is not allowed, WritePlaced writes nothing and returns
+// false.
 func (s *Service[F]) WritePlaced(p *Peer[F], h *frag.Header, payload []byte) (
 	says []byte, ok bool,
 ) {
@@ -31,7 +31,7 @@ func (s *Service[F]) WritePlaced(p *Peer[F], h *frag.Header, payload []byte) (
 }
 
 // WriteAnswer writes the bytes of a put that is the complete answer to a get, and returns the get.
-// WriteAnswer writes nothing and returns nil if the put is not the complete answer to a get.
+// If the put is not the complete answer to a get, WriteAnswer writes nothing and returns nil.
 func (s *Service[F]) WriteAnswer(p *Peer[F], h *frag.Header, payload []byte) *Operation[F] {
 	to, reason := s.Reach(p, Handle(h.Handle), h.PutOffset, len(payload), Write)
 	if reason != 0 || to.get == nil || !to.get.waits || len(payload) < len(to.mem) {

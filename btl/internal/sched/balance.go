@@ -1,25 +1,25 @@
 package sched
 
-// Balance divides the packets of one endpoint between small and large fragments, while both wait to
-// be sent. Neither kind of fragment may be ahead of the other by more than about a quantum of
-// bytes.
+// Balance divides the packets of one endpoint between small and large fragments, while fragments of
+// both kinds wait to be sent. The numbers of bytes sent of the two kinds differ by at most about a
+// quantum.
 type Balance struct {
 	ahead int // bytes that the small flow may send before the large flow has a turn
 }
 
-// Init lets quantumBytes of small fragments be sent first.
+// Init allows quantumBytes of small fragments to be sent before the first large fragment.
 func (b *Balance) Init(quantumBytes int) { b.ahead = quantumBytes }
 
-// Bytes is the number of bytes of small fragments that may be sent before large fragments have a
-// turn. If the result of Bytes is negative, small fragments are ahead by this number of bytes, and
-// large fragments are next.
+// Bytes returns the number of bytes of small fragments that may be sent before it is the turn of
+// large fragments. If the result of Bytes is negative, so many bytes of small fragments were sent
+// too early, and it is the turn of large fragments.
 func (b *Balance) Bytes() int { return b.ahead }
 
 // MaySmall reports whether a small fragment may be sent before large fragments.
 func (b *Balance) MaySmall() bool { return b.ahead > 0 }
 
-// LargeBytes is the number of bytes of large fragments that may be sent before small fragments have
-// a turn.
+// LargeBytes returns the number of bytes of large fragments that may be sent before it is the turn
+// of small fragments.
 func (b *Balance) LargeBytes(quantumBytes int) int { return quantumBytes - b.ahead }
 
 // SentSmall records that sizeBytes of small fragments were sent.
@@ -28,9 +28,10 @@ func (b *Balance) SentSmall(sizeBytes int) { b.ahead -= sizeBytes }
 // SentLarge records that sizeBytes of large fragments were sent.
 func (b *Balance) SentLarge(sizeBytes int) { b.ahead += sizeBytes }
 
-// Limit reduces, to at most quantumBytes, the number of bytes of small fragments that may be sent
-// before large fragments have a turn.
+// Limit reduces the number of bytes of small fragments that may be sent before it is the turn of
+// large fragments to at most quantumBytes.
 func (b *Balance) Limit(quantumBytes int) { b.ahead = min(b.ahead, quantumBytes) }
 
-// BeginLarge changes a negative result of Bytes to zero, because a new large fragment begins.
+// BeginLarge is called when a new large fragment begins. BeginLarge changes a negative result of
+// Bytes to zero.
 func (b *Balance) BeginLarge() { b.ahead = max(b.ahead, 0) }

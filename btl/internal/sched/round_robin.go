@@ -13,15 +13,16 @@ type Flow[E any] struct {
 	Deficit    int // bytes that the flow may still send in this turn
 }
 
-// Init makes f an unlisted flow of owner, which may send deficitBytes in its first turn.
+// Init makes f an unlisted flow of the given owner. The flow may send deficitBytes in its first
+// turn.
 func (f *Flow[E]) Init(owner E, deficitBytes int) {
 	*f = Flow[E]{Owner: owner, Deficit: deficitBytes}
 }
 
-// Next returns the flow behind f in the list of f, or nil.
+// Next returns the flow after f in the list that contains f, or nil if f is the last one.
 func (f *Flow[E]) Next() *Flow[E] { return f.next }
 
-// Charge subtracts sizeBytes, which a flow (send queue) has sent, from the flow's deficit.
+// Charge subtracts the number of bytes that a flow (send queue) has sent from the flow's deficit.
 func (f *Flow[E]) Charge(sizeBytes int) { f.Deficit -= sizeBytes }
 
 // BeginTurn adds a quantum of bytes to the deficit of a flow (send queue) that has used up its
@@ -32,7 +33,7 @@ func (f *Flow[E]) BeginTurn(quantumBytes int) {
 	}
 }
 
-// RoundRobin lists the flows (send queues) that have something to send and are allowed to send. The
+// RoundRobin lists the flows (send queues) that have fragments to send and are allowed to send. A
 // zero RoundRobin lists no flow.
 type RoundRobin[E any] struct {
 	fresh   list[E] // flows that are served first
@@ -40,15 +41,15 @@ type RoundRobin[E any] struct {
 	Blocked bool    // no listed flow could get a buffer, or room in its channel
 }
 
-// Waiting is the number of listed flows.
+// Waiting returns the number of listed flows.
 func (r *RoundRobin[E]) Waiting() int { return r.fresh.count + r.old.count }
 
-// SetBlocked records whether the listed flows cannot send for lack of buffers or of room in their
-// channels.
+// SetBlocked records whether the listed flows cannot send because buffers, or room in their
+// channels, are lacking.
 func (r *RoundRobin[E]) SetBlocked(blocked bool) { r.Blocked = blocked }
 
-// Fresh returns the first of the flows (send queues) that are served before all other flows, or
-// nil.
+// Fresh returns the first fresh flow, which is served before all other flows (send queues), or nil
+// if no flow is fresh.
 func (r *RoundRobin[E]) Fresh() *Flow[E] { return r.fresh.first }
 
 // Next returns the flow to be served next, or nil if no flow is listed.
@@ -59,7 +60,7 @@ func (r *RoundRobin[E]) Next() *Flow[E] {
 	return r.old.first
 }
 
-// Add lists a flow that is not listed and may send.
+// Add adds a flow that is allowed to send, and is not listed yet, to one of the lists.
 func (r *RoundRobin[E]) Add(f *Flow[E]) {
 	r.Blocked = false
 	if f.Deficit > 0 {
@@ -69,12 +70,12 @@ func (r *RoundRobin[E]) Add(f *Flow[E]) {
 	}
 }
 
-// Remove takes a listed flow off its list.
+// Remove removes a listed flow from its list.
 func (r *RoundRobin[E]) Remove(f *Flow[E]) { f.ListedIn.remove(f) }
 
 // EndTurn ends the turn of a listed flow. If the argument "more" is true, the flow has more to
-// send, and EndTurn moves it behind all other flows. Otherwise EndTurn removes the flow from its
-// list.
+// send, and EndTurn moves it to the end, after all other flows. Otherwise EndTurn removes the flow
+// from its list.
 func (r *RoundRobin[E]) EndTurn(f *Flow[E], more bool) {
 	f.ListedIn.remove(f)
 	if more {

@@ -3,14 +3,14 @@ package sched
 // UrgentMax is the maximum number of urgent fragments of an endpoint that have not ended.
 const UrgentMax = 8
 
-// Urgent counts an endpoint's urgent fragments that have not ended. Urgent fragments are few, so
-// that they delay the endpoint's other fragments and ACKs only briefly.
+// Urgent counts an endpoint's urgent fragments that have not ended. The number of urgent fragments
+// is limited, so that they delay the endpoint's other fragments and ACKs only briefly.
 type Urgent struct{ count uint8 }
 
-// Take reports whether another urgent fragment may be sent now, and counts a fragment that may be
-// sent. The argument "used" of Take is the number of packets in the channel's send queue, and
-// "depth" is the capacity of this queue. Urgent fragments may fill at most half of the channel's
-// send queue.
+// Take reports whether the limits allow another urgent fragment at present. If the limits allow
+// another urgent fragment, Take counts it. The argument "used" of Take is the number of packets in
+// the channel's send queue, and "depth" is the capacity of this queue. Urgent fragments are allowed
+// to fill at most half of the channel's send queue.
 func (u *Urgent) Take(used, depth int) bool {
 	if u.count >= UrgentMax || 2*used >= depth {
 		return false
@@ -19,13 +19,13 @@ func (u *Urgent) Take(used, depth int) bool {
 	return true
 }
 
-// Give is called when a fragment has ended. Give decrements the count if Take has counted the
-// fragment.
+// Give must be called when a fragment has ended. If the argument "counted" is true, Take has
+// counted the fragment, and Give decrements the count.
 func (u *Urgent) Give(counted bool) {
 	if counted {
 		u.count--
 	}
 }
 
-// Len is the number of urgent fragments that have not ended.
+// Len returns the number of urgent fragments that have not ended.
 func (u *Urgent) Len() int { return int(u.count) }

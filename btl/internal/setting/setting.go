@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Assign sets the field to the value of a text. Assign returns an error if the text is not valid
-// for the field's type, or if the number is too large for a uint32 field.
+// Assign parses a text and stores its value in the field. Assign returns an error if the text is
+// not valid for the field's type, or if the number is too large for a uint32 field.
 func Assign(field any, value string) error {
 	switch f := field.(type) {
 	case *string:
@@ -87,7 +87,7 @@ func Text(field any) string {
 	return ""
 }
 
-// Word returns the word of an enumerated value. For a value without a word, Word returns the name
+// Word returns the name of an enumerated value. For a value without a name, Word returns the name
 // of the type with the number, such as "Event(9)".
 func Word(words []string, value int, typeName string) string {
 	if value >= 0 && value < len(words) && words[value] != "" {

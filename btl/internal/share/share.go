@@ -1,11 +1,12 @@
-// Package share divides a common resource between endpoints by dynamic thresholds, which decide
-// whether an endpoint may take another item.
+// Package share divides a common resource between endpoints by dynamic thresholds. The thresholds
+// determine whether an endpoint is allowed to take another item of the resource.
 //
-// With the dynamic thresholds of Choudhury and Hahne (1998), each of several endpoints may hold as
-// many items as are free. A part of the resource, the reserve, is only for endpoints that hold a
-// few items, because stalled peers would otherwise use up the resource. Endpoints that hold few
-// items share the first half of the reserve by a dynamic threshold. The second half of the reserve
-// allows each endpoint only one item, so that many peers can stall before the resource is used up.
+// With the dynamic thresholds of Choudhury and Hahne (1998), each endpoint may hold at most as many
+// items as are free. A part of the resource, the reserve, is only for endpoints that hold few
+// items. Without a reserve, stalled peers would use up the resource. Endpoints that hold few items
+// share the first half of the reserve by a dynamic threshold. In the second half of the reserve,
+// each endpoint may hold only one item, so that many peers can stall before the resource is used
+// up.
 //
 //	|<----------------------- all ----------------------->|
 //	|  held, by all  |    free    |         reserve       |
@@ -16,8 +17,8 @@
 package share
 
 // NewcomersShare sets the size of the reserve (the items for endpoints that hold few items), which
-// is 1/NewcomersShare of all items. An endpoint may hold at most 1/NewcomersShare of the free items
-// in the first half of the reserve.
+// is 1/NewcomersShare of all items. While only items of the reserve are free, an endpoint may hold
+// at most 1/NewcomersShare of the free items in the first half of the reserve.
 const NewcomersShare = 8
 
 // MayHave reports whether an endpoint may take one more item. The argument "held" of MayHave is the

@@ -1,5 +1,5 @@
-// Package snapshot lets other goroutines read the numbers that one goroutine counts, without a
-// lock.
+// Package snapshot publishes numbers of one goroutine, so that other goroutines can read them
+// without a lock.
 //
 //	owner     version 4 --Store 5, values, 6--> version 6
 //	          ========= ======================= =========
@@ -10,14 +10,14 @@ package snapshot
 
 import "sync/atomic"
 
-// Values is a published list of numbers. The version of a snapshot is odd while Store writes the
-// values, so that a concurrent reader repeats its reading.
+// Values is a published list of numbers. While Store writes the values, the version is odd. A
+// reader that finds an odd or a changed version reads again.
 type Values struct {
 	version atomic.Uint64
 	values  []atomic.Uint64
 }
 
-// Init makes a list of count zeros. Init must be called before the other methods.
+// Init makes a list of "count" zeros. The caller must call Init before the other methods.
 func (v *Values) Init(count int) { v.values = make([]atomic.Uint64, count) }
 
 // Store publishes the numbers of both lists, as one list that begins with the numbers of "first".
@@ -35,7 +35,8 @@ func (v *Values) Store(first, second []uint64) {
 	v.version.Add(1)
 }
 
-// Load copies the numbers that one call of Store has published to the two lists.
+// Load copies the published numbers to the two lists. All copied numbers come from the same call of
+// Store.
 func (v *Values) Load(first, second []uint64) {
 	for {
 		before := v.version.Load()

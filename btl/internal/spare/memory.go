@@ -1,10 +1,10 @@
-// Package spare keeps the memory of large messages for later large messages.
+// Package spare keeps the unused memory of large messages for reuse by later large messages.
 //
 //	Take --> in use --Give--> idle, the latest last --> Take
 //	                            \
 //	                             +--> dropped, the oldest first, above BytesMax
 //
-// The memory belongs to one goroutine.
+// Only one goroutine may use a Memory.
 package spare
 
 import "slices"
@@ -12,18 +12,19 @@ import "slices"
 // BytesMax is the maximum size of all idle memory, in bytes.
 const BytesMax = 4 << 20
 
-// Memory is a pool of idle memory. The zero Memory is empty.
+// Memory is a pool of idle memory. A zero Memory is empty.
 type Memory struct {
 	idle  [][]byte
 	bytes int // total size of idle
 }
 
-// wasteFactor is the maximum ratio of the size of idle memory to the size that Take asks for.
-// Without this limit, many small messages could hold much more memory than their own size.
+// Take does not use idle memory that is more than wasteFactor times as large as requested. Without
+// the limit wasteFactor, many small messages could occupy much more memory than they need.
 const wasteFactor = 2
 
-// Take returns a slice of sizeBytes, from the most recently used idle memory that is large enough
-// and at most wasteFactor times as large, or from new memory.
+// Take returns a slice of sizeBytes. Take uses the most recently used idle memory that is large
+// enough and at most wasteFactor times as large. If there is no suitable idle memory, Take
+// allocates new memory.
 func (m *Memory) Take(sizeBytes int) []byte {
 	for i := len(m.idle) - 1; i >= 0; i-- {
 		if mem := m.idle[i]; sizeBytes <= cap(mem) && cap(mem) <= wasteFactor*sizeBytes {
@@ -35,8 +36,8 @@ func (m *Memory) Take(sizeBytes int) []byte {
 	return make([]byte, sizeBytes)
 }
 
-// Give keeps mem for a later Take. If the idle memory would exceed BytesMax, Give drops the memory
-// that was unused for the longest time.
+// Give keeps the memory mem for a later Take. If the idle memory would exceed BytesMax, Give drops
+// the memory that was unused for the longest time.
 func (m *Memory) Give(mem []byte) {
 	if cap(mem) > BytesMax {
 		return

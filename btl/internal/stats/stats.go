@@ -1,4 +1,4 @@
-// Package stats has the names of a module's counters, and the type of their values.
+// Package stats defines the names of a module's counters, and the type of their values.
 //
 // Values has no lock. Package snapshot publishes the values to other goroutines.
 package stats
@@ -229,20 +229,21 @@ func Counters() []Counter {
 	return all
 }
 
-// Metric is the Prometheus name of the counter. Counters that differ only in the label have the
-// same Metric.
+// Metric returns the Prometheus name of the counter. Counters that differ only in the label have
+// the same Metric.
 func (c Counter) Metric() string { return counterInfos[c].metric }
 
-// Label is the label that distinguishes counters of the same Metric. The name and value of the
-// label are empty if the Metric has only one counter.
+// Label returns the label that distinguishes counters of the same Metric. If the Metric has only
+// one counter, the name and the value of the label are empty.
 func (c Counter) Label() (name, value string) {
 	return counterInfos[c].label, counterInfos[c].value
 }
 
-// Help is a sentence that says what the Metric counts.
+// Help returns a sentence that says what the Metric counts.
 func (c Counter) Help() string { return counterInfos[c].help }
 
-// String returns the counter's name, which is its metric, or metric{label="value"} with a label.
+// String returns the counter's name, which is the metric for a counter without a label, and
+// metric{label="value"} for a counter with a label.
 func (c Counter) String() string {
 	i := counterInfos[c]
 	if i.label == "" {
@@ -254,8 +255,8 @@ func (c Counter) String() string {
 // Values are the values of all counters.
 type Values [Count]uint64
 
-// Unaccounted is the number of received packets that no counter from CntRecvFrag to CntRecvErrors
-// has counted, which should always be zero.
+// Unaccounted returns the number of received packets that no counter from CntRecvFrag to
+// CntRecvErrors has counted. The result of Unaccounted should always be zero.
 func (v *Values) Unaccounted() int64 {
 	n := int64(v[CntReceived])
 	for c := CntRecvFrag; c <= CntRecvErrors; c++ {

@@ -30,7 +30,7 @@ var sendMechanisms = []mechanism{
 		name: "packs",
 		parts: []string{
 			"btl/internal/pack", "btl/internal/peer/pack.go", "btl/internal/receive/pack.go",
-			"frag/pack.go",
+			"btl/internal/peer: Sent.chainEnded Sent.onNackRecord Sent.toldDone", "frag/pack.go",
 		},
 		off: []change{{
 			in: peerDir, old: "2 * ($_ + RecordHeaderBytes) <= $_ - FragHeaderBytes", new: "false",
@@ -55,7 +55,8 @@ var sendMechanisms = []mechanism{
 	{
 		name: "large messages share packets",
 		parts: []string{
-			"btl/internal/peer/mix.go", "btl/internal/inbound/pieces.go",
+			"btl/internal/peer/mix.go", "btl/internal/peer: Sent.failBegun",
+			"btl/internal/inbound/pieces.go",
 			"frag: PutPiece readPiece DecodePiece checkPiece Piece Piece.inFragment",
 			"btl/internal/receive: Records.admitPieces Records.tooLongPiece Records.acceptPiece",
 		},

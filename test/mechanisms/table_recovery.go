@@ -75,6 +75,7 @@ var ackMechanisms = []mechanism{
 		name: "pauses after refusals for memory",
 		parts: []string{
 			"btl/internal/backoff", "btl/internal/peer/chunk_backoff.go",
+			"btl/internal/peer: Sent.resendWhole",
 		},
 		off: []change{
 			{in: "btl/internal/backoff", old: "const Least = $_ * $_", new: "const Least = 1"},
@@ -305,6 +306,7 @@ var neededMechanisms = []mechanism{
 		name: "counted link",
 		parts: []string{
 			"btl/internal/peer/link_counted.go", "btl/internal/receive/link_counted.go",
+			"btl/internal/peer: Sent.OnConfirm Sent.OnNackCounted Sent.abandonCounted",
 			"btl/internal/inbound/counted.go", "reliability/counted.go",
 			"btl/internal/liveness/confirm.go",
 		},

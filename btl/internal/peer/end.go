@@ -8,7 +8,6 @@ import (
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/stats"
 	"gobtl/frag"
-	"gobtl/reliability"
 )
 
 // Endings ends endpoints.
@@ -98,29 +97,6 @@ func (en Endings) failQueue(q *fragmentList, err error) {
 			f.Err, f.state = err, fragSent
 		}
 	}
-}
-
-// failSeg gives up a packet in flight of an ended endpoint. The fragments in the packet end with
-// err.
-func (st *Sent) failSeg(t reliability.Token, err error) {
-	f, begins, pack := st.Buffers.segs[t].frag, st.Buffers.segs[t].begins, st.Buffers.segs[t].pack
-	if pack {
-		if begins != nil {
-			begins.Err = err
-		}
-		st.Buffers.release(t)
-		st.chainEnded(f, err)
-		st.chunksEnded(begins, 1)
-		return
-	}
-	if f != nil {
-		f.Err = err
-	}
-	if st.Buffers.keepGathered(t) {
-		return
-	}
-	st.Buffers.release(t)
-	st.chunksEnded(f, 1)
 }
 
 // EndRestarted ends an endpoint whose peer has restarted. EndRestarted returns false, and does

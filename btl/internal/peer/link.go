@@ -124,19 +124,6 @@ func (ep *Endpoint) busy() bool {
 // fabric, idle considers all packets in flight of the endpoint.
 func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.ID.Counted || !ep.busy()) }
 
-// abandon ends, with err, the sent but unacknowledged fragments of an ended endpoint.
-func (st *Sent) abandon(ep *Endpoint, err error) {
-	if ep.ID.Counted {
-		st.abandonCounted(ep, err)
-		return
-	}
-	done := ep.Snd.Abort(st.done[:0])
-	st.done = done[:0] // the slice may have grown
-	for _, t := range done {
-		st.failSeg(t, err)
-	}
-}
-
 // mayClose reports whether a Bye may be sent. A Bye may be sent only after the answers to all
 // memory operations have arrived. Over a reliable fabric, all earlier fragments must also be
 // acknowledged before a Bye is sent, because a refused fragment may have to be sent again.

@@ -291,67 +291,6 @@ func (pk Packs) failPack(ep *Endpoint, err error) {
 	pk.Sent.chainEnded(f, err)
 }
 
-// chainEnded ends the sends of fragment f and of the fragments linked behind f by the field "next",
-// which were in the same packet. A non-nil err becomes the error of each fragment.
-func (st *Sent) chainEnded(f *Fragment, err error) {
-	for f != nil {
-		next := f.next
-		if err != nil {
-			f.Err = err
-		}
-		st.chunksEnded(f, 1)
-		f = next
-	}
-}
-
-// onNackRecord ends with an error the fragments in packet t whose tag has no handler at the peer,
-// and retransmits the packet without these fragments. onNackRecord ignores a repeated or invalid
-// Nack.
-func (st *Sent) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) {
-	s := &st.Buffers.segs[t]
-	if !s.pack || s.void || s.strip {
-		return
-	}
-	done := pack.CountTag(st.Buffers.recordsOf(t), tag)
-	if done == 0 {
-		return
-	}
-	s.strip, s.stripTag = true, tag
-	st.answeredBy(ep, t)
-	for f := s.frag; f != nil; f = f.next {
-		if f.tag == tag && f.Err == nil {
-			f.Err = ErrNoHandler
-			done--
-		}
-	}
-	if s.mixed {
-		done = 0
-		st.failBegun(s.begins, tag)
-	}
-	ep.flushQueue().Refused(st.Buffers.seqOf(t), done, ErrNoHandler)
-	ep.Snd.Refuse(t)
-	st.Sched.Rearm(ep)
-}
-
-// toldDone returns the number of messages in packet t for which Send has already returned Done.
-func (st *Sent) toldDone(t reliability.Token) (count int) {
-	s := &st.Buffers.segs[t]
-	if s.mixed {
-		return 0
-	}
-	if !s.pack {
-		if s.frag == nil {
-			count = 1
-		}
-		return count
-	}
-	count = pack.Count(st.Buffers.recordsOf(t))
-	for f := s.frag; f != nil; f = f.next {
-		count--
-	}
-	return count
-}
-
 // recordsOf returns the payload of a sealed shared packet, which consists of records (fragments
 // with short headers).
 func (bu *Buffers) recordsOf(t reliability.Token) []byte {

@@ -39,21 +39,6 @@ func (ep *Endpoint) holds(f *Fragment) bool {
 		ep.Path.FirstProbePending()
 }
 
-// pathCarried passes newly acknowledged packets to the path MTU search. pathCarried ignores
-// retransmitted packets, because their ACK does not tell which transmission arrived.
-func (st *Sent) pathCarried(ep *Endpoint, done []reliability.Token) {
-	stage := ep.Path.Stage
-	for _, t := range done {
-		if s := &st.Buffers.segs[t]; !s.parted && st.Recovery.Resends(t) == 0 {
-			ep.Path.Delivered(st.Clock.Now, st.Recovery.PostedAt(t), int(s.bytes),
-				st.Port.Alone[fabric.Buf(t)])
-		}
-	}
-	if ep.Path.Stage != stage {
-		st.Timers.Paths.GoOn(ep)
-	}
-}
-
 // pathRefused tells the path MTU search that the local system has refused a packet as too large
 // (EMSGSIZE).
 func (bu *Buffers) pathRefused(s *fabric.Send, err error) {

@@ -51,7 +51,7 @@ type Owner struct {
 //	Links       packets get numbers and timers   link link_seq link_counted
 //	Writer      headers and control packets      write_headers write_path
 //	Buffers     send buffers                     buffers post settle withhold path
-//	Sent        packets in flight                on_ack resend chunk_backoff remote_ask
+//	Sent        packets in flight                sent resend
 //	Acks        owed ACKs                        acks_send
 //	Flushes     calls of Flush and Fence         flush
 //	Frags       fragments, and their memory      descriptors fragment vector gather remote

@@ -30,7 +30,9 @@ var sendMechanisms = []mechanism{
 		name: "packs",
 		parts: []string{
 			"btl/internal/pack", "btl/internal/peer/pack.go", "btl/internal/receive/pack.go",
-			"btl/internal/peer: Sent.chainEnded Sent.onNackRecord Sent.toldDone", "frag/pack.go",
+			"btl/internal/peer: Sent.chainEnded Sent.onNackRecord Sent.toldDone " +
+				"Buffers.chain Buffers.recordsOf",
+			"frag/pack.go",
 		},
 		off: []change{{
 			in: peerDir, old: "2 * ($_ + RecordHeaderBytes) <= $_ - FragHeaderBytes", new: "false",

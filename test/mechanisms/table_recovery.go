@@ -285,8 +285,8 @@ var neededMechanisms = []mechanism{
 	{
 		name: "packets are held back",
 		parts: []string{
-			"reliability/withheld.go", "btl/internal/peer/withhold.go", "btl/internal/numbers: Source.Due " +
-				"Source.Withhold withholding",
+			"reliability/withheld.go", "btl/internal/peer: Buffers.withholdOne Buffers.withholdable",
+			"btl/internal/numbers: Source.Due Source.Withhold withholding",
 		},
 		off: []change{{
 			in: recoveryDir, old: "$a != nil && !fixed && !withholds && untested >= untestedRounds",
@@ -306,7 +306,8 @@ var neededMechanisms = []mechanism{
 		name: "counted link",
 		parts: []string{
 			"btl/internal/peer/link_counted.go", "btl/internal/receive/link_counted.go",
-			"btl/internal/peer: Sent.OnConfirm Sent.OnNackCounted Sent.abandonCounted",
+			"btl/internal/peer: Sent.OnConfirm Sent.OnNackCounted Sent.abandonCounted " +
+				"Buffers.BreakOff",
 			"btl/internal/inbound/counted.go", "reliability/counted.go",
 			"btl/internal/liveness/confirm.go",
 		},

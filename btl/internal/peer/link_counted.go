@@ -195,15 +195,6 @@ func (ak *Acks) tellRefusals(ep *Endpoint) bool {
 	})
 }
 
-// BreakOff is called when the fabric could not send the packet in buffer b. If the packet belongs
-// to a connection over a reliable fabric, BreakOff schedules the end of the endpoint. BreakOff does
-// not end the endpoint itself, because BreakOff may be called within Send.
-func (bu *Buffers) BreakOff(b fabric.Buf) {
-	if ep := bu.owner(b); ep != nil {
-		bu.Timers.breakOffTo(ep)
-	}
-}
-
 // breakOffTo is called when the fabric could not send a packet to the peer of ep. If ep is
 // connected over a reliable fabric, breakOffTo schedules the end of ep.
 func (tm *Timers) breakOffTo(ep *Endpoint) {

@@ -199,18 +199,6 @@ func (pk Packs) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeByte
 	ep.pack.Begin(tag, sizeBytes)
 }
 
-// chain adds a fragment of the open shared packet to the list of fragments whose OnDone is called
-// when this packet is acknowledged.
-func (bu *Buffers) chain(p *openPack, f *Fragment) {
-	f.state, f.out, f.cursor, f.next = fragSent, 1, f.size, nil
-	if p.last == nil {
-		bu.segs[p.seg].frag = f
-	} else {
-		p.last.next = f
-	}
-	p.last = f
-}
-
 // sendPack fills the open shared packet with fragments from the front of the endpoint's queue, and
 // sends the packet. sendPack returns the packet's length in bytes, or 0 if the packet cannot be
 // sent now.
@@ -289,10 +277,4 @@ func (pk Packs) failPack(ep *Endpoint, err error) {
 	pk.Buffers.segs[p.seg] = SendSegment{}
 	pk.Buffers.giveSeg(ep, p.seg)
 	pk.Sent.chainEnded(f, err)
-}
-
-// recordsOf returns the payload of a sealed shared packet, which consists of records (fragments
-// with short headers).
-func (bu *Buffers) recordsOf(t reliability.Token) []byte {
-	return bu.Port.Arena.Bytes(fabric.Buf(t))[frag.FragHeaderBytes:bu.segs[t].bytes]
 }

@@ -225,41 +225,6 @@ func (tx Sender) fill(f *Fragment, flags frag.Flags) bool {
 	return true
 }
 
-// unfill moves the payload of a fragment from its send buffer to separate memory, and frees the
-// buffer. unfill is called if the peer's MTU is so small that the fragment does not fit into a
-// packet.
-func (bu *Buffers) unfill(f *Fragment) {
-	bu.emptySeg(f)
-	bu.giveSeg(f.Ep, f.seg)
-}
-
-func (bu *Buffers) emptySeg(f *Fragment) {
-	f.own = append(f.own[:0], f.Data.Bytes...)
-	f.Data.Hold(f.own)
-	bu.Recovery.Unqueue(f.seg)
-	f.hasSeg = false
-}
-
-// borrowSeg gives fragment f the send buffer of a later fragment in the same queue, if no packet in
-// flight of the endpoint will free a buffer.
-func (bu *Buffers) borrowSeg(f *Fragment, t *reliability.Token) bool {
-	return !f.Ep.busy() &&
-		(bu.borrowFrom(f.next, t) || f.large && bu.borrowFrom(f.Ep.small.queue.first, t))
-}
-
-// borrowFrom looks for a fragment with a send buffer in a list, from fragment l on, and takes its
-// send buffer.
-func (bu *Buffers) borrowFrom(l *Fragment, t *reliability.Token) bool {
-	for ; l != nil; l = l.next {
-		if l.hasSeg {
-			*t = l.seg
-			bu.emptySeg(l)
-			return true
-		}
-	}
-	return false
-}
-
 // postFast sends a packet after fastOpen has returned true for it. A packet of a burst is posted
 // with later packets, or in the next call of Progress, because each post is expensive.
 func (tx Sender) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool) {

@@ -12,7 +12,7 @@ import (
 // The method "pauses" reports whether the next large fragment f has to wait for the end of a pause.
 // A partly sent fragment does not wait.
 func (ep *Endpoint) pauses(f *Fragment) bool {
-	return ep.ID.Counted && ep.Counts.pause.Waits() && f.cursor == 0
+	return ep.pausing() && f.cursor == 0
 }
 
 // resume puts the send queues of an endpoint back into the scheduler's list, because the endpoint's
@@ -33,7 +33,7 @@ func (*Checker) checkPauses(all *Services) error {
 		return err
 	}
 	for _, ep := range all.Peers.All() {
-		if ep != nil && ep.ID.Counted && ep.Counts.pause.Waits() && ep.Err() == nil {
+		if ep != nil && ep.pausing() && ep.Err() == nil {
 			listed--
 		}
 	}

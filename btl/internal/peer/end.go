@@ -151,7 +151,7 @@ func (en Endings) EndTelling(ep *Endpoint, code uint16, ev Event, err error) {
 // endpoint is ErrNarrow if the path carries small packets but no larger packets, and otherwise
 // ErrPeerDead.
 func (en Endings) endDead(ep *Endpoint, v *liveness.Verdict) {
-	if !ep.ID.Counted && en.Timers.Paths.Narrow(ep, 0) {
+	if en.Timers.Paths.Narrow(ep, 0) {
 		pathHost{en.Services}.EndNarrow(ep, ep.Path.Base)
 		return
 	}

@@ -87,9 +87,7 @@ func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
 	if f := &ep.small; f.ListedIn == nil && f.may() {
 		pk.Sched.Add(&f.Flow)
 	}
-	if ep.ID.Counted {
-		pk.postEarly(ep)
-	}
+	pk.recordAdded(ep)
 	return true
 }
 
@@ -113,9 +111,7 @@ func (pk Packs) packData(ep *Endpoint, tag uint8, data []byte) bool {
 	if f := &ep.small; f.ListedIn == nil && f.may() {
 		pk.Sched.Add(&f.Flow)
 	}
-	if ep.ID.Counted {
-		pk.postEarly(ep)
-	}
+	pk.recordAdded(ep)
 	return true
 }
 

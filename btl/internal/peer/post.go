@@ -64,7 +64,7 @@ func (bu *Buffers) pathRefused(s *fabric.Send, err error) {
 		return
 	}
 	ep := bu.segs[s.Buf].ep
-	if ep == nil || ep.ID.Counted || ep.ID.State != StateConnected {
+	if ep == nil || ep.ID.State != StateConnected {
 		return
 	}
 	bu.Timers.Paths.Refused(ep, int(s.Len+s.RegionLen))
@@ -76,6 +76,15 @@ func (bu *Buffers) pathRefused(s *fabric.Send, err error) {
 func (bu *Buffers) BreakOff(b fabric.Buf) {
 	if ep := bu.owner(b); ep != nil {
 		bu.Timers.breakOffTo(ep)
+	}
+}
+
+// ownControl records that an endpoint over a reliable fabric must end if the fabric cannot send the
+// packet in control buffer b.
+func (bu *Buffers) ownControl(ep *Endpoint, b fabric.Buf) {
+	if ep.ID.Counted {
+		n, _ := bu.Port.Control(b)
+		bu.ctlOwner[n] = ep
 	}
 }
 
@@ -142,7 +151,7 @@ func (bu *Buffers) withholdable(batch []fabric.Send, at uint32) (ep *Endpoint, n
 	}
 	t := reliability.Token(s.Buf)
 	ep = bu.segs[t].ep
-	if ep == nil || ep.ID.Counted || ep.ID.State != StateConnected || !ep.Snd.Tests() ||
+	if ep == nil || ep.ID.State != StateConnected || !ep.Snd.Tests() ||
 		bu.Recovery.State(t) != reliability.Posted || bu.Recovery.Resends(t) > 0 ||
 		frag.CarriesAck(bu.Port.Arena.Bytes(s.Buf)) {
 		return nil, 0, false

@@ -48,7 +48,7 @@ type Config struct {
 	// SendBuffers is the number of packets that can be in flight or lent to the application, for
 	// all peers together, 64 to 1<<20. A SendBuffers of 0 means one full window
 	// (Rules.WindowPackets), but at least 4096. Each send buffer takes MTUBytes of memory, on most
-	// providers only after its first use. One peer alone may use seven eighths of the send buffers.
+	// providers only after its first use. A sole peer may use seven eighths of the send buffers.
 	// With several peers, each peer may use at most as many send buffers as are still free.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. A RecvDepth
@@ -70,7 +70,7 @@ type Config struct {
 	RecvBufferBytes int
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or
-	// unacknowledged send uses a descriptor. A FragmentsMax of 0 means 4096. One peer alone may use
+	// unacknowledged send uses a descriptor. A FragmentsMax of 0 means 4096. A sole peer may use
 	// seven eighths of the descriptors. With several peers, each peer may use at most as many
 	// descriptors as are still free.
 	FragmentsMax int

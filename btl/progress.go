@@ -142,7 +142,8 @@ func (m *Module) goOn(n int, mayFast bool) (int, error) {
 // restsOn returns false if a full call of Progress is needed.
 func (m *Module) restsOn() bool {
 	until := m.all.Rest.ResumeUntil()
-	if m.all.Clock.Now >= until || !m.all.Port.Data.MayRest(m.all.Clock.Now) || !m.rx.DeferredAlone() {
+	if m.all.Clock.Now >= until || !m.all.Port.Data.MayRest(m.all.Clock.Now) ||
+		!m.rx.DeferredCounted() {
 		return false
 	}
 	m.rx.FinishDeferred()

@@ -28,7 +28,7 @@
 // sent and not acknowledged. A peer can have at most 1024 unaccepted answers of handlers with their
 // own goroutines, and 32,768 other unaccepted answers.
 //
-// Any goroutine may use a Node after its Runner was created. Start creates a Runner for the Node
-// alone. If a Node shares its module with a queue.Queue or a conn.Node, pass the Layer of each of
+// Any goroutine may use a Node after its Runner was created. Start creates a Runner only for the
+// Node. If a Node shares its module with a queue.Queue or a conn.Node, pass the Layer of each of
 // them to runner.New.
 package call

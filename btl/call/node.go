@@ -60,10 +60,10 @@ type Config struct {
 	// RequestBytes is the maximum size, in total, of the requests of one peer whose handlers run on
 	// goroutines, 1 to 1<<40. A RequestBytes of 0 means 64 MiB. A call fails with ErrBusy if its
 	// request and the peer's running requests together exceed RequestBytes. A call fails with
-	// ErrRequestSize if its request alone exceeds RequestBytes. The requests of all peers together
-	// may use 8*RequestBytes. When the requests of all peers exceed 8*RequestBytes, the requests of
-	// one host may take at most 16*RequestBytes minus this sum. A peer without a running request
-	// may always send one request of up to 64 KiB.
+	// ErrRequestSize if its request by itself exceeds RequestBytes. The requests of all peers
+	// together may use 8*RequestBytes. When the requests of all peers exceed 8*RequestBytes, the
+	// requests of one host may take at most 16*RequestBytes minus this sum. A peer without a running
+	// request may always send one request of up to 64 KiB.
 	RequestBytes int64
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
 	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached,

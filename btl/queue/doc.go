@@ -26,15 +26,16 @@
 // limit on bytes, the Queue drops the message and ends the peer's endpoint. Malformed messages are
 // dropped silently.
 //
-// The peer's limit alone does not decide how much memory the sender uses. The messages to one peer
-// that it has not acknowledged use at most Config.Bytes of the sender, or are one larger message.
+// The peer's limit is not the only limit on the memory that the sender uses. The messages to one
+// peer that it has not acknowledged use at most Config.Bytes of the sender, or are one larger
+// message.
 //
 // The received messages of one peer use at most Config.Bytes, those of all connected peers use at
 // most Config.TotalBytes, and those of all ended endpoints use at most Config.GoneBytes. A peer
 // that reconnects repeatedly may fill GoneBytes, so take the messages of ended endpoints in time,
 // or refuse such peers with btl.Module.Admit.
 //
-// Any goroutine may use a Queue after its Runner was created. Start creates a Runner for the Queue
-// alone. If several layers (Queue, call.Node, conn.Node) share a module, pass the Layer of each of
+// Any goroutine may use a Queue after its Runner was created. Start creates a Runner only for the
+// Queue. If several layers (Queue, call.Node, conn.Node) share a module, pass the Layer of each of
 // them to runner.New.
 package queue

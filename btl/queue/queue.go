@@ -30,8 +30,9 @@ type Config struct {
 	Tag btl.Tag
 	// Bytes is the maximum size of the messages of one peer that wait for Take, from 1024 to 1<<40
 	// bytes. A Bytes of 0 means 4 MiB. Each message counts as its length plus 64 bytes. Bytes also
-	// limits the sent messages that one peer has not acknowledged, except that one message of any
-	// size may be sent alone. The Bytes of the peer limits the sent messages that wait there.
+	// limits the sent messages that one peer has not acknowledged, except that a message of any size
+	// may be sent when the peer has acknowledged all earlier messages. The Bytes of the peer limits
+	// the sent messages that wait there.
 	Bytes int64
 	// TotalBytes is the maximum size of the messages of all connected peers that wait for Take, from
 	// Bytes to 1<<40 bytes. A TotalBytes of 0 means 64 times Bytes. Each message counts 64 bytes more

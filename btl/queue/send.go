@@ -117,7 +117,8 @@ func (q *Queue) sendWaits(peer *btl.Endpoint) error {
 }
 
 // goOn wakes the Sends that may proceed. The messages that the peer has not acknowledged use at
-// most ownBytes, the limit of this side. A message larger than ownBytes is sent alone.
+// most ownBytes, the limit of this side. A message larger than ownBytes is sent when the peer has
+// acknowledged all earlier messages.
 func (s *sender) goOn(ownBytes int64) {
 	for s.known && len(s.waiting) > 0 {
 		w := s.waiting[0]

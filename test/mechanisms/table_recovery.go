@@ -38,9 +38,9 @@ var ackMechanisms = []mechanism{
 	{
 		name: "lone answers",
 		parts: []string{
-			"reliability/lone.go", "btl/internal/peer: Links.answersAlone",
+			"reliability/lone.go", "btl/internal/peer: Links.isLoneReply",
 		},
-		off: []change{{in: peerDir, old: "MayWait && answersAlone($*_)", new: "false"}},
+		off: []change{{in: peerDir, old: "MayWait && isLoneReply($*_)", new: "false"}},
 		trials: []trial{
 			{"a request every 10 ms", "sim rare requests", "packets/op"},
 			{

@@ -86,13 +86,13 @@ func (bu *Buffers) init(sendBuffers int) {
 
 // takeRun appends free send buffers for chunks to the slice "run", until the slice has "limit"
 // buffers or the endpoint may have no more.
-func (bu *Buffers) takeRun(ep *Endpoint, alone bool, limit int, run []reliability.Token,
+func (bu *Buffers) takeRun(ep *Endpoint, sole bool, limit int, run []reliability.Token,
 ) []reliability.Token {
 	const part = 16
 	spare := min(spareMax, len(bu.segs)/part)
 	for len(run) < limit {
 		last := len(bu.FreeSegs) - 1
-		if !share.MayHave(int(ep.buffers), last+1-spare, len(bu.segs), alone) {
+		if !share.MayHave(int(ep.buffers), last+1-spare, len(bu.segs), sole) {
 			break
 		}
 		run = append(run, bu.FreeSegs[last])
@@ -115,7 +115,7 @@ func (bu *Buffers) owner(buf fabric.Buf) *Endpoint {
 // returns false if the endpoint may not take a send buffer now.
 func (bu *Buffers) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	n := len(bu.FreeSegs)
-	if !share.MayHave(int(ep.buffers), n, len(bu.segs), bu.Peers.Alone()) {
+	if !share.MayHave(int(ep.buffers), n, len(bu.segs), bu.Peers.Sole()) {
 		return false
 	}
 	*t = bu.FreeSegs[n-1]
@@ -136,7 +136,7 @@ func (bu *Buffers) takeBulk(f *Fragment, limit int, run []reliability.Token) []r
 		}
 		run = append(run, t)
 	}
-	return bu.takeRun(ep, bu.Peers.Alone(), limit, run)
+	return bu.takeRun(ep, bu.Peers.Sole(), limit, run)
 }
 
 // borrowSeg gives fragment f the send buffer of a later fragment in the same queue, if no packet in

@@ -170,7 +170,7 @@ func (ep *Endpoint) roomOn(c *port.Channel) int {
 	}
 	depth := c.Caps.TxDepth
 	free := depth - c.Posted - len(c.Batch)
-	return min(room, share.MayAdd(ep.Counts.Held, free, depth, ep.All.Peers.Alone()))
+	return min(room, share.MayAdd(ep.Counts.Held, free, depth, ep.All.Peers.Sole()))
 }
 
 // await makes f, and the fragments chained to f, wait for the ACK of the last packet of f.

@@ -46,11 +46,11 @@ type openPack struct {
 	pack.Pack
 }
 
-// The method "alone" reports whether the next message must be sent immediately, without waiting for
-// messages that could share its packet. The method "alone" returns true if the endpoint has no
-// burst in flight, and has sent no packet in the present epoch (a call of Progress, or the time
-// between two calls).
-func (ep *Endpoint) alone() bool {
+// The method "unbatched" reports whether the next message must be sent immediately, without waiting
+// for messages that could share its packet, or packets that could share its batch. The method
+// "unbatched" returns true if the endpoint has no burst in flight, and has sent no packet in the
+// present epoch (a call of Progress, or the time between two calls).
+func (ep *Endpoint) unbatched() bool {
 	return ep.sentIn != ep.All.Clock.Epoch && (!ep.bursts || !ep.busy())
 }
 

@@ -144,7 +144,7 @@ func (ds *Descriptors) PrepareGet(ep *Endpoint, mem []byte, target remote.Handle
 	}
 	random := ds.Config.Random() // the random number takes most of the time of a call
 	f, err := ds.prepareAsk(ep, frag.GetBytes, target, offset, true,
-		!ds.Remote.MayGet(ep.Remote, ds.Peers.Alone()))
+		!ds.Remote.MayGet(ep.Remote, ds.Peers.Sole()))
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func (st *Sent) SendAgain() {
 			st.Endings.endDead(ep, &v)
 			continue
 		}
-		lostBytes, alone := 0, st.Port.Alone[fabric.Buf(t)]
+		lostBytes, uncoalesced := 0, st.Port.Uncoalesced[fabric.Buf(t)]
 		if st.Port.State[fabric.Buf(t)]&port.Busy == 0 { // the previous transmission was sent
 			if ep.tooLarge(int(s.bytes)) && st.Writer.partsRoom(ep, int(s.bytes)) == 0 {
 				st.Recovery.Defer(t)
@@ -50,7 +50,7 @@ func (st *Sent) SendAgain() {
 		}
 		ep.Snd.Repost(st.Clock.Now, t, v.Within)
 		st.Sched.Rearm(ep)
-		st.Timers.Paths.Lost(ep, lostBytes, alone)
+		st.Timers.Paths.Lost(ep, lostBytes, uncoalesced)
 	}
 }
 

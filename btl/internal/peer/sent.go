@@ -82,7 +82,7 @@ func (st *Sent) pathCarried(ep *Endpoint, done []reliability.Token) {
 	for _, t := range done {
 		if s := &st.Buffers.segs[t]; !s.parted && st.Recovery.Resends(t) == 0 {
 			ep.Path.Delivered(st.Clock.Now, st.Recovery.PostedAt(t), int(s.bytes),
-				st.Port.Alone[fabric.Buf(t)])
+				st.Port.Uncoalesced[fabric.Buf(t)])
 		}
 	}
 	if ep.Path.Stage != stage {

@@ -9,9 +9,9 @@ import (
 	"gobtl/reliability"
 )
 
-// Of a burst of messages that fill a packet each, the first leaves at once, alone. Those behind it
-// stand in the batch, and are done: they leave in trains, the last of them with the next pass.
-// Where others wait for their turn they wait, too.
+// Of a burst of messages that fill a packet each, the first leaves at once, unbatched. Those
+// behind it stand in the batch, and are done: they leave in trains, the last of them with the next
+// pass. Where others wait for their turn they wait, too.
 func TestBurstOfWholePackets(t *testing.T) {
 	cfg := smallConfig()
 	cfg.SendBuffers, cfg.RecvDepth, cfg.FragmentsMax = 256, 256, 256
@@ -60,7 +60,7 @@ func TestBurstOfWholePackets(t *testing.T) {
 		t.Errorf("%d packets in the batch after a pass", len(c.Batch))
 	}
 	l.settle(time.Second)
-	want("alone again", ep, Done, 0)
+	want("unbatched again", ep, Done, 0)
 	ended := send(t, other, 20*size)
 	want("beside one that waits", ep, Queued, 0)
 	l.settle(time.Second)

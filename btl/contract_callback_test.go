@@ -9,7 +9,7 @@ import (
 	"gobtl/fabric/mem"
 )
 
-// Rule 12: a callback may send, free, connect, close and withdraw; Progress alone is refused. Every
+// Rule 12: a callback may send, free, connect, close and withdraw; only Progress is refused. Every
 // act is done in every callback, then both sides are driven on under Check.
 func TestContract12Callbacks(t *testing.T) {
 	acts := map[string]func(l *lab, m *Module, ep *Endpoint, r *Region){

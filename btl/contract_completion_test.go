@@ -417,7 +417,7 @@ func countNonZero(p []byte) (n int) {
 	return n
 }
 
-// A fragment that is larger than the peer takes, sent before the peer could say so, fails alone.
+// Of fragments sent before the peer could say how much it takes, only the larger ones fail.
 func TestContract03TooLargeBeforeConnected(t *testing.T) {
 	l := newLab(t, mem.Config{}, 1, smallConfig())
 	cfg := smallConfig()

@@ -201,7 +201,7 @@ func TestLandingEndsInHandler(t *testing.T) {
 // Of large fragments that follow each other closely all lands but the first chunk, even if the last
 // one of the fragment before has not landed.
 func TestLandingFollows(t *testing.T) {
-	s, got, room := landScriptOf(t, landing.AloneBytesMin)
+	s, got, room := landScriptOf(t, landing.OneByOneBytesMin)
 	n := s.next
 	send := func(id, chunks, from, to uint32) {
 		for chunk := from; chunk < to; chunk++ {
@@ -210,7 +210,7 @@ func TestLandingFollows(t *testing.T) {
 		}
 	}
 	step := func() { s.l.step(10 * time.Microsecond) }
-	send(1, 4, 0, 4) // arrives with nothing before it: its first chunk is polled alone
+	send(1, 4, 0, 4) // arrives with nothing before it: its first chunk is polled by itself
 	for i := 0; i < 100 && len(*got) == 0; i++ {
 		step()
 	}

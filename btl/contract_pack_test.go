@@ -120,7 +120,7 @@ func TestPackLoneAndBurst(t *testing.T) {
 }
 
 // Behind a burst that is still in flight the next message waits for the pass, so that all of a
-// further burst share their packet. The first one that comes alone after that is the last to wait.
+// further burst share their packet. The first single one after that is the last to wait.
 func TestPackBurstAfterBurst(t *testing.T) {
 	s, ep := packScript(t, smallConfig())
 	sendBurst := func() []record {
@@ -325,7 +325,7 @@ func TestPackWindowClosed(t *testing.T) {
 func TestPackNack(t *testing.T) {
 	s, ep := packScript(t, smallConfig())
 	ends := map[Tag]*error{}
-	sendOrFail(t, ep, 9, []byte("alone"))
+	sendOrFail(t, ep, 9, []byte("single"))
 	for _, tag := range []Tag{1, 2, 3} {
 		sendOrFail(t, ep, tag, []byte("untold"))
 		ends[tag] = sendTold(t, ep, tag, "told")
@@ -475,7 +475,7 @@ func TestPackAnswers(t *testing.T) {
 	}
 	l.until("answers", 5*time.Microsecond, time.Second, func() bool { return answers == 33 })
 	if n := l.mods[1].counted().SegmentsSent() - before.SegmentsSent(); n != 3 {
-		t.Errorf("33 questions, of which one came alone, were answered in %d packets, want 3", n)
+		t.Errorf("33 questions, of which one came unpacked, were answered in %d packets, want 3", n)
 	}
 
 	for answered := range uint8(3) {

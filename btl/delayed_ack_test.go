@@ -110,7 +110,7 @@ func TestLoneAnswer(t *testing.T) {
 	c.wantCounts("calls far apart", acks+6, lone+20)
 }
 
-// An answer is not alone if somebody waits for its ACK, if more follows it, if it is the end, or
+// An answer is not lone if somebody waits for its ACK, if more follows it, if it is the end, or
 // if buffers are few; nor is it one to a peer, or of a side, that knows of none.
 func TestNoLoneAnswer(t *testing.T) {
 	send := func(t *testing.T, ep *Endpoint, signal bool) {
@@ -132,7 +132,7 @@ func TestNoLoneAnswer(t *testing.T) {
 		lone   uint64
 		answer func(ep *Endpoint)
 	}{
-		{name: "alone", lone: 1, answer: func(ep *Endpoint) { send(t, ep, false) }},
+		{name: "lone", lone: 1, answer: func(ep *Endpoint) { send(t, ep, false) }},
 		{name: "its end is told", answer: func(ep *Endpoint) { send(t, ep, true) }},
 		{name: "a flush waits", answer: func(ep *Endpoint) {
 			ep.Flush(ep.Now(), nil)
@@ -183,8 +183,8 @@ func TestNoLoneAnswer(t *testing.T) {
 			if _, got := c.counts(); got != lone+tc.lone {
 				t.Errorf("%d lone answers, want %d", got-lone, tc.lone)
 			}
-			alone := tc.name == "alone" || tc.name == "a flush waits"
-			if left := flying(c.back); (left == 1) != alone {
+			waits := tc.name == "lone" || tc.name == "a flush waits"
+			if left := flying(c.back); (left == 1) != waits {
 				t.Errorf("%d packets are not acknowledged after a while", left)
 			}
 		})

@@ -36,7 +36,7 @@
 //	          |                                                             |
 //	   in flight  --->  P resend.go lost or refused, then posted again      |
 //	          |                                                             |
-//	       release      P on_ack.go acknowledged, and the fragment ends     |
+//	       release      P sent.go   acknowledged, and the fragment ends     |
 //	                                with its last packet                    |
 //	                                                                        |
 //	  Poll  <---------------------------------------------------------------+

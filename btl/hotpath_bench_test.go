@@ -15,7 +15,7 @@ import (
 )
 
 // nullDomain is a fabric that takes everything and completes it, and delivers what a benchmark
-// writes into the posted buffers: what is measured above it is the module alone.
+// writes into the posted buffers: what is measured above it is only the module.
 type nullDomain struct {
 	arena     fabric.Arena
 	info      fabric.Info

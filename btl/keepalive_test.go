@@ -33,8 +33,8 @@ func (f *firewall) filter(src, dst []byte, _ []byte) mem.Verdict {
 }
 
 // A stateful firewall forgets each pair of ports by which the host inside sends nothing for 30 s.
-// The host outside can still send large messages after a long silence, and also when small ones
-// alone have gone for long, which keep the pair of the command channel.
+// The host outside can still send large messages after a long silence, and also when only small
+// ones have gone for long, which keep the pair of the command channel.
 func TestKeepAliveOfEachChannel(t *testing.T) {
 	for _, small := range []bool{false, true} {
 		cfg := smallConfig()

@@ -97,7 +97,7 @@ func TestLandingBeginsElsewhere(t *testing.T) {
 
 // Sizes that repeat, but not always: a wrong guess costs no more than what was guessed.
 func TestLandingGuessIsCheap(t *testing.T) {
-	s, got, room := landScriptOf(t, landing.AloneBytesMin)
+	s, got, room := landScriptOf(t, landing.OneByOneBytesMin)
 	id := uint32(0)
 	chunks := uint64(0)
 	for range 10 {

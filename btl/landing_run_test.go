@@ -297,7 +297,7 @@ func landMixed() (all []landCase) {
 				Kind: frag.KindFrag, Conn: b.other.conn, Seq: b.other.next, Tag: frag.TagBye,
 			}, nil))
 		})
-	between("an ACK alone", 5, map[Counter]uint64{CntRecvChunk: 12, CntRecvAck: 1},
+	between("an ACK-only packet", 5, map[Counter]uint64{CntRecvChunk: 12, CntRecvAck: 1},
 		func(b *landBatch) {
 			b.raw(encode(frag.Header{
 				Kind: frag.KindAck, Flags: frag.FlagAck, Conn: b.s.conn, Ack: b.s.peerFirst - 1,

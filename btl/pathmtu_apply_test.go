@@ -110,7 +110,7 @@ func TestPathRunsPass(t *testing.T) {
 	}
 }
 
-// narrowed is two modules whose path carries small packets alone from now on, and a large fragment
+// narrowed is two modules whose path carries only small packets from now on, and a large fragment
 // that a has accepted for b.
 func narrowed(t *testing.T) (l *lab, a, b *Endpoint) {
 	t.Helper()

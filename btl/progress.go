@@ -145,7 +145,8 @@ func (m *Module) goOn(n int, mayFast bool) (int, error) {
 // of Progress is needed, restsOn returns false.
 func (m *Module) restsOn() bool {
 	until := m.all.Rest.ResumeUntil()
-	if m.all.Clock.Now >= until || !m.all.Port.Data.MayRest(m.all.Clock.Now) || !m.rx.DeferredAlone() {
+	if m.all.Clock.Now >= until || !m.all.Port.Data.MayRest(m.all.Clock.Now) ||
+		!m.rx.DeferredCounted() {
 		return false
 	}
 	m.rx.FinishDeferred()

@@ -36,9 +36,9 @@ func TestHandleIsNew(t *testing.T) {
 	}
 }
 
-// The memory of a get is exposed for who answers alone: another peer that knows the handle is
-// refused, and writes nothing.
-func TestGetAnsweredByOwnerAlone(t *testing.T) {
+// The memory of a get is exposed only for the peer that answers: another peer that knows the handle
+// is refused, and writes nothing.
+func TestGetAnsweredOnlyByOwner(t *testing.T) {
 	l := newRemoteLab(t, mem.Config{}, smallConfig(), false)
 	stranger := l.connect(l.add(smallConfig(), ""), 0)
 	into := bytes.Repeat([]byte{7}, 64)

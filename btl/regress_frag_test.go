@@ -26,7 +26,7 @@ func TestHandlerGoesMidFragment(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := regressConfig()
 			cfg.limits.PassPackets = 1 // a chunk in each pass
-			cfg.Profile = "usnic"      // which sends again what a time-out or a duplicate ACK asks for alone
+			cfg.Profile = "usnic"      // which sends again only what a time-out or a duplicate ACK asks for
 			l := newLab(t, mem.Config{}, 2, cfg)
 			ep, in := l.pair()
 			got := 0

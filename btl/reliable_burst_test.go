@@ -31,9 +31,9 @@ func newBurst(t *testing.T) (r *relied, d *moody, ep *Endpoint, got *[]byte) {
 	return r, d, ep, got
 }
 
-// TestReliablePacks: of a burst of messages that share packets, the first leaves at once, alone,
-// and of the others, if the peer has said something since the burst before, as many as postFirst,
-// then twice as many, before the pass that ends the burst.
+// TestReliablePacks: of a burst of messages that share packets, the first leaves at once,
+// unbatched, and of the others, if the peer has said something since the burst before, as many as
+// postFirst, then twice as many, before the pass that ends the burst.
 func TestReliablePacks(t *testing.T) {
 	const count = 1 + postFirst + 2*postFirst + 3
 	r, d, ep, got := newBurst(t)
@@ -85,8 +85,8 @@ func TestReliablePacks(t *testing.T) {
 }
 
 // TestReliableBurst: of messages that are too large to share a packet, the first of a burst leaves
-// at once, alone. Those behind it leave some at a time, the last of them with the next pass, and in
-// their order.
+// at once, unbatched. Those behind it leave some at a time, the last of them with the next pass,
+// and in their order.
 func TestReliableBurst(t *testing.T) {
 	const size, behind = 6 << 10, companyMax + 2
 	r, d, ep, got := newBurst(t)

@@ -285,11 +285,11 @@ func TestRemoteRefused(t *testing.T) {
 			{"over the end, in chunks", all, 96_000, 5000, "png", peer.ReasonBounds},
 			{"far away", all, 1 << 63, 8, "pnga", peer.ReasonBounds},
 			{"not aligned", all, 4, 8, "a", peer.ReasonBounds},
-			{"write alone", rights[RemoteWrite], 0, 8, "nga", peer.ReasonRight},
-			{"write alone, in chunks", rights[RemoteWrite], 0, 8000, "n", peer.ReasonRight},
-			{"read alone", rights[RemoteRead], 0, 8, "pna", peer.ReasonRight},
-			{"atomic alone", rights[RemoteAtomic], 0, 8, "png", peer.ReasonRight},
-			{"notify alone", rights[RemoteNotify], 0, 8, "pnga", peer.ReasonRight},
+			{"only write", rights[RemoteWrite], 0, 8, "nga", peer.ReasonRight},
+			{"only write, in chunks", rights[RemoteWrite], 0, 8000, "n", peer.ReasonRight},
+			{"only read", rights[RemoteRead], 0, 8, "pna", peer.ReasonRight},
+			{"only atomic", rights[RemoteAtomic], 0, 8, "png", peer.ReasonRight},
+			{"only notify", rights[RemoteNotify], 0, 8, "pnga", peer.ReasonRight},
 			{"nothing", rights[0], 0, 9000, "png", peer.ReasonRight},
 		} {
 			for _, op := range tc.ops {

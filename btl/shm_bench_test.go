@@ -86,7 +86,7 @@ func BenchmarkShmRound8(b *testing.B) {
 	}
 }
 
-// A message that comes alone over a reliable fabric and is answered leaves the passes at rest, as
+// A single message that comes over a reliable fabric and is answered leaves the passes at rest, as
 // they were before it: the answer to that may be there already.
 func TestShmRestsOn(t *testing.T) {
 	p := newShmPair(t)

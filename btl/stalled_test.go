@@ -384,7 +384,7 @@ func TestAckPassesOver(t *testing.T) {
 		}
 	}
 	if told != [2]int{0, 1} {
-		t.Errorf("told of %v sends, want the second one alone", told)
+		t.Errorf("told of %v sends, want only the second one", told)
 	}
 	if at := m.Deadline(); at <= b.now {
 		t.Errorf("asks for a pass at %v, it is %v", at, b.now)

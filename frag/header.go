@@ -24,7 +24,7 @@ type Kind uint8
 const (
 	KindFrag     Kind = 1  // a whole fragment, or a transport mark (TagBye, TagVoid)
 	KindChunk    Kind = 2  // a part of a fragment larger than a packet
-	KindAck      Kind = 3  // an acknowledgement alone
+	KindAck      Kind = 3  // an ACK-only packet
 	KindHello    Kind = 4  // asks for a connection, validates a path, keeps a connection alive
 	KindHelloAck Kind = 5  // answers one Hello on the same channel
 	KindNack     Kind = 6  // one packet was refused; Tag has the reason (NackAccess ...)

@@ -57,7 +57,7 @@ var refusals = []struct {
 	{"kind 15", "ack", put(1, 0x2F), ErrKind},
 	{"reserved flag 3", "frag", put(2, 0x09), ErrFlags},
 	{"dup without ack", "frag-empty", put(2, 4), ErrFlags},
-	{"ack with dup alone", "ack", put(2, 4), ErrFlags},
+	{"ack with only dup", "ack", put(2, 4), ErrFlags},
 	{"hello with dup", "hello", put(2, 4), ErrFlags},
 	{"hello with ack and dup", "hello", put(2, 5), ErrFlags},
 	{"put with dup but no ack", "frag-put", put(2, 6), ErrFlags},

@@ -175,7 +175,7 @@ func TestPackRefuses(t *testing.T) {
 		want   error
 	}{
 		{"with put", put(2, 3), ErrFlags},
-		{"with dup alone", put(2, 4), ErrFlags},
+		{"with only dup", put(2, 4), ErrFlags},
 		{"with a reserved flag", put(2, 9), ErrFlags},
 		{"with a tag", put(3, 1), ErrTag},
 		{"with a mark", put(3, TagVoid), ErrTag},

@@ -266,7 +266,7 @@ func dataVectors() []vector {
 			),
 		},
 		{
-			name: "ack", about: "an acknowledgement alone",
+			name: "ack", about: "an ACK-only packet",
 			header: Header{
 				Kind: KindAck, Flags: FlagAck, Conn: testConn, Ack: 0xFFFFFFFE,
 				Credit: 4096, CreditBytes: CreditBytesAll, Number: 5,

@@ -12,7 +12,7 @@ import (
 
 // The end of a peer walks through no receive and no message of another peer. In this test such a
 // walk would never end.
-func TestLostAlone(t *testing.T) {
+func TestLostTouchesNoOther(t *testing.T) {
 	t.Parallel()
 	const size = 300 << 10 // announced
 	step, layers := memLayers(t, 3, Config{})

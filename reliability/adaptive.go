@@ -156,7 +156,7 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	if p.state != Posted {
 		return
 	}
-	s.patient = false // the packet is not in flight alone any more
+	s.patient = false // the packet is no longer the only one in flight
 	if p.lost {
 		a.stopWaiting(s, p)
 	} else {

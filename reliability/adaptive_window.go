@@ -316,7 +316,7 @@ func (c *congestion) judge() bool {
 	}
 	switch {
 	case many && first && !c.testing && share < shareSlow:
-		return true // pacing alone may be enough
+		return true // pacing may be enough
 	case c.testing && queued && !many: // a queue caused the loss, not the path
 		c.testing = false
 		return false

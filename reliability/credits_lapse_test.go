@@ -62,8 +62,8 @@ func (l *lapsing) check(t *testing.T) {
 }
 
 // TestCreditsLapse checks an active peer beside peers that have been active and are now idle or
-// dead. The active peer gets nearly as many credits as it would get alone. The idle peers get their
-// shares back with their first acknowledgement.
+// dead. The active peer gets nearly as many credits as it would get without the others. The idle
+// peers get their shares back with their first acknowledgement.
 func TestCreditsLapse(t *testing.T) {
 	t.Parallel()
 	for _, idle := range []int{1, 3, 40} {
@@ -100,7 +100,7 @@ func TestCreditsSlow(t *testing.T) {
 	l := newLapsing(2000)
 	slow := l.join(0, 4096)
 	if got := l.use(t, slow, 12); got < 1900 {
-		t.Fatalf("%d credits alone", got)
+		t.Fatalf("%d credits without others", got)
 	}
 	busy := l.join(0, 4096)
 	rules, got := Usnic(), 0

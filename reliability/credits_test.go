@@ -439,7 +439,7 @@ func TestCreditsShare(t *testing.T) {
 	m.take(second, 16)
 	m.grant(t, second)
 	if second.charged != 100 {
-		t.Fatalf("alone again: %d", second.charged)
+		t.Fatalf("the only one again: %d", second.charged)
 	}
 	m.check(t)
 }

@@ -31,14 +31,14 @@ func ExampleCredits() {
 	fmt.Println("newcomer:", newcomer.Grant(credits))
 	first.Leave(credits)
 	credits.Leave()
-	fmt.Println("newcomer, alone:", newcomer.Grant(credits), "granted:", credits.Granted())
+	fmt.Println("newcomer, as the only one:", newcomer.Grant(credits), "granted:", credits.Granted())
 	// Output:
 	// first: 25 and idle: 25
 	// first, after 16 packets: 64
 	// first, after 16 packets: 100
 	// first, after 16 packets: 100
 	// newcomer: 1
-	// newcomer, alone: 25 granted: 25
+	// newcomer, as the only one: 25 granted: 25
 }
 
 // Four packets are sent and the second is lost. The ACKs for the others say so, the packet is sent

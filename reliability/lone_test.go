@@ -200,7 +200,7 @@ func TestHeldAck(t *testing.T) {
 		want  mono.Time
 		later bool
 	}{
-		{"alone", true, func(*Receiver) {}, late, true},
+		{"lone", true, func(*Receiver) {}, late, true},
 		{"the receiver has something in flight", false, func(*Receiver) {}, soon, false},
 		{"then another", true, func(r *Receiver) { r.Accept(now, 101, &rules) }, soon, false},
 		{"then a copy", true, func(r *Receiver) { r.Repeated(now) }, now, false},

@@ -67,9 +67,9 @@ func TestNoMemory(t *testing.T) {
 	a.check()
 }
 
-// TestNoMemoryAlone checks that no ACK is due while only refused packets are in flight. A packet
-// sent later is awaited as usual.
-func TestNoMemoryAlone(t *testing.T) {
+// TestOnlyRefusedInFlight checks that no ACK is due while only refused packets are in flight. A
+// packet sent later is awaited as usual.
+func TestOnlyRefusedInFlight(t *testing.T) {
 	const rtt = time.Millisecond
 	a, next := newWarm(t, rtt)
 	a.send(2, Data)

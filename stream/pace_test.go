@@ -8,7 +8,7 @@ import (
 )
 
 // TestDelay: with a delay no two messages leave together, and none too early behind the one before,
-// also after a hold-up; a rate alone may leave in runs.
+// also after a hold-up; with only a rate they may leave in runs.
 func TestDelay(t *testing.T) {
 	const size = 100
 	p := newPacer(0, 10*time.Microsecond, size, size, 1<<20)

@@ -222,7 +222,7 @@ func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 		if r.blockedAt == 0 {
 			r.blockedAt = now
 		}
-		if r.e.alone() || r.stall.may(now) {
+		if r.e.soleStream() || r.stall.may(now) {
 			return false
 		}
 		r.asm.take(h.ordinal, h.datagram, payload, false, landed)

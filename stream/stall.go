@@ -51,5 +51,5 @@ func (s *stall) end(now mono.Time) {
 	}
 }
 
-// alone reports whether the engine has only one stream.
-func (e *Engine) alone() bool { return len(e.sending)+len(e.receiving) <= 1 }
+// soleStream reports whether the engine has only one stream.
+func (e *Engine) soleStream() bool { return len(e.sending)+len(e.receiving) <= 1 }

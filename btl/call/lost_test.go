@@ -8,7 +8,7 @@ import (
 )
 
 // The end of an endpoint touches no call of another endpoint: such a call is nil in this test.
-func TestLostAlone(t *testing.T) {
+func TestLostTouchesNoOther(t *testing.T) {
 	n := &Node{
 		asked:   map[*btl.Endpoint]map[uint64]*question{},
 		callers: map[*btl.Endpoint]*caller{}, hosts: map[string]*callerHost{},

@@ -14,7 +14,7 @@ import (
 )
 
 // Of the calls of a stream, at most one of each number waits, and at most a window of numbers.
-// Another call is refused at once. The end of a turn wakes the next call alone.
+// Another call is refused at once. The end of a turn wakes only the next call.
 func TestTurnsBounded(t *testing.T) {
 	var turns turns
 	var waits [streamWindow]chan struct{}

@@ -277,7 +277,7 @@ func honestWindow(t *testing.T, with opener, p *pair, between func()) int {
 }
 
 // A host whose many idle Conns have grown, and a host with many Conns of little traffic, leave the
-// windows of another host as large as they would be alone.
+// windows of another host as large as they would be without these hosts.
 func TestGrowthByHost(t *testing.T) {
 	const window, grown = 4096, 16 * 4096
 	t.Run("idle", func(t *testing.T) {

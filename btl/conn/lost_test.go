@@ -12,7 +12,7 @@ import (
 
 // The Conns of an endpoint that ends are found without a walk through all Conns, which are hidden
 // in this test.
-func TestLostAlone(t *testing.T) {
+func TestLostTouchesNoOther(t *testing.T) {
 	net := mem.New(mem.Config{})
 	infos, err := net.Provider().GetInfo(fabric.Hints{})
 	if err != nil {

@@ -100,7 +100,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // A peer whose queue is full stops, with no more there than it may; another one goes on as if it
-// were alone; when messages are taken, the first goes on, and none is lost or comes twice.
+// were the only one; when messages are taken, the first goes on, and none is lost or comes twice.
 func TestQueueStopsOne(t *testing.T) {
 	const bytes, window = 1000, 64 << 10
 	net := mem.New(mem.Config{})

@@ -11,7 +11,7 @@ import (
 
 // A message of one peer is found, and an ended peer is removed, without a walk through the peers
 // with messages: in this test such a walk would find a nil pointer.
-func TestReadyAlone(t *testing.T) {
+func TestReadyWithoutWalk(t *testing.T) {
 	peer, other := new(btl.Endpoint), new(btl.Endpoint)
 	q := &Queue{
 		from: map[*btl.Endpoint]*inbox{}, left: map[*btl.Endpoint]*inbox{},

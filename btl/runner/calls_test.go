@@ -247,7 +247,7 @@ func echoing(t *testing.T, answered func(id uint64)) (*Runner, *btl.Endpoint) {
 // that waits gets its own, and nothing is left behind.
 func TestRunnerAwaitAndCancel(t *testing.T) {
 	const callers, each = 16, 150
-	wakers := map[uint64]Waker{} // used with the module alone
+	wakers := map[uint64]Waker{} // used only with the module
 	r, ep := echoing(t, func(id uint64) {
 		w := wakers[id]
 		delete(wakers, id)
@@ -323,7 +323,7 @@ func TestRunnerAllocations(t *testing.T) {
 // TestWakerOutlivesItsCall: a Waker that is called again does nothing, though what it named serves
 // another Runner by then. The race detector looks on.
 func TestWakerOutlivesItsCall(t *testing.T) {
-	var old []Waker // of the first Runner alone
+	var old []Waker // only of the first Runner
 	r, _ := echoing(t, func(uint64) {})
 	other, _ := echoing(t, func(uint64) {})
 	var all sync.WaitGroup

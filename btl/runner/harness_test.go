@@ -110,7 +110,7 @@ func filled(size int, seed byte) []byte {
 	return b
 }
 
-// passesOf counts the module's passes until now. Call it in callbacks and in Do alone.
+// passesOf counts the module's passes until now. Call it only in callbacks and in Do.
 func passesOf(m *btl.Module) uint64 {
 	m.Hooks().PublishStats()
 	s := m.Stats()

@@ -78,7 +78,7 @@ func TestRunnerSleepsOwingNothing(t *testing.T) {
 	restful()
 }
 
-// inFlight counts the packets of a Runner that are not acknowledged. Call it in callbacks alone.
+// inFlight counts the packets of a Runner that are not acknowledged. Call it only in callbacks.
 func inFlight(r *Runner) uint64 {
 	r.hooks.PublishStats()
 	return r.Stats().InFlight

@@ -249,14 +249,14 @@ func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) 
 // should poll again, or false if the caller should sleep. The argument "vain" of lookOn is the time
 // since the latest event.
 func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) bool {
-	const alone = 5 * time.Microsecond
+	const yieldAfter = 5 * time.Microsecond
 	switch p.Empty(now) {
 	case waiting.Sleep:
 		return false
 	case waiting.Yield:
 		waiting.CedeBy(p, r.now)
 	case waiting.Poll:
-		if vain > alone && r.cfg.Wait != WaitBusy && p.MayYield(now) {
+		if vain > yieldAfter && r.cfg.Wait != WaitBusy && p.MayYield(now) {
 			waiting.CedeBy(p, r.now)
 		}
 	}

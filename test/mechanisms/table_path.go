@@ -10,7 +10,7 @@ const (
 var sendMechanisms = []mechanism{
 	{
 		name:  "first message at once",
-		parts: []string{"btl/internal/peer: Endpoint.alone"},
+		parts: []string{"btl/internal/peer: Endpoint.unbatched"},
 		off:   []change{{in: peerDir, old: "sentIn != Epoch && (!bursts || !busy())", new: "false"}},
 		trials: []trial{
 			{"single messages, udp", "--provider udp --test lat --size 8", "p50-ns"},
@@ -19,7 +19,7 @@ var sendMechanisms = []mechanism{
 	},
 	{
 		name:  "bursts begin in a pack",
-		parts: []string{"btl/internal/peer: Endpoint.alone"},
+		parts: []string{"btl/internal/peer: Endpoint.unbatched"},
 		off:   []change{{in: peerDir, old: "!bursts || !busy()", new: "true"}},
 		trials: []trial{
 			{"windows of 8 small messages, udp", "--provider udp --test rate --window 8", "ns/op"},
@@ -30,6 +30,8 @@ var sendMechanisms = []mechanism{
 		name: "packs",
 		parts: []string{
 			"btl/internal/pack", "btl/internal/peer/pack.go", "btl/internal/receive/pack.go",
+			"btl/internal/peer: Sent.chainEnded Sent.onNackRecord Sent.toldDone " +
+				"Buffers.chain Buffers.recordsOf",
 			"frag/pack.go",
 		},
 		off: []change{{
@@ -55,7 +57,8 @@ var sendMechanisms = []mechanism{
 	{
 		name: "large messages share packets",
 		parts: []string{
-			"btl/internal/peer/mix.go", "btl/internal/inbound/pieces.go",
+			"btl/internal/peer/mix.go", "btl/internal/peer: Sent.failBegun",
+			"btl/internal/inbound/pieces.go",
 			"frag: PutPiece readPiece DecodePiece checkPiece Piece Piece.inFragment",
 			"btl/internal/receive: Records.admitPieces Records.tooLongPiece Records.acceptPiece",
 		},
@@ -103,7 +106,7 @@ var sendMechanisms = []mechanism{
 	{
 		name:  "express messages",
 		parts: []string{"btl/internal/peer: Sender.express writeWhole"},
-		off:   []change{{in: peerDir, old: "Counted && alone && express($*_)", new: "false"}},
+		off:   []change{{in: peerDir, old: "Counted && unbatched && express($*_)", new: "false"}},
 		trials: []trial{
 			{"single messages, shm", "--provider shm --test lat --size 8", "p50-ns"},
 			{"the same: CPU time of both sides", "bench ./btl BenchmarkShmRound8", "ns/op"},

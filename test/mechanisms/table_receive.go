@@ -6,7 +6,7 @@ var receiveMechanisms = []mechanism{
 		name: "fast receive",
 		parts: []string{
 			"btl/internal/receive: Receiver.ReceiveFast Receiver.putOff Receiver.FinishDeferred " +
-				"Receiver.getFast Receiver.DeferredAlone deferredReceive admissible",
+				"Receiver.getFast Receiver.DeferredCounted deferredReceive admissible",
 			"btl: Module.takeFirst",
 		},
 		off: []change{{in: receiveDir, old: "$a || booksFirst", new: "$a || true"}},
@@ -33,7 +33,7 @@ var receiveMechanisms = []mechanism{
 		name: "they go on after an answer",
 		parts: []string{
 			"btl: Module.restsOn", "btl/internal/peer: Rest.Interrupt Rest.ResumeUntil",
-			"btl/internal/receive: Receiver.DeferredAlone",
+			"btl/internal/receive: Receiver.DeferredCounted",
 		},
 		off: []change{{in: "btl", old: "fastLast && restsOn()", new: "false"}},
 		trials: []trial{

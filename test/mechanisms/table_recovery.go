@@ -38,9 +38,9 @@ var ackMechanisms = []mechanism{
 	{
 		name: "lone answers",
 		parts: []string{
-			"reliability/lone.go", "btl/internal/peer: Links.answersAlone",
+			"reliability/lone.go", "btl/internal/peer: Links.isLoneReply",
 		},
-		off: []change{{in: peerDir, old: "MayWait && answersAlone($*_)", new: "false"}},
+		off: []change{{in: peerDir, old: "MayWait && isLoneReply($*_)", new: "false"}},
 		trials: []trial{
 			{"a request every 10 ms", "sim rare requests", "packets/op"},
 			{
@@ -75,6 +75,7 @@ var ackMechanisms = []mechanism{
 		name: "pauses after refusals for memory",
 		parts: []string{
 			"btl/internal/backoff", "btl/internal/peer/chunk_backoff.go",
+			"btl/internal/peer: Sent.resendWhole",
 		},
 		off: []change{
 			{in: "btl/internal/backoff", old: "const Least = $_ * $_", new: "const Least = 1"},
@@ -284,8 +285,8 @@ var neededMechanisms = []mechanism{
 	{
 		name: "packets are held back",
 		parts: []string{
-			"reliability/withheld.go", "btl/internal/peer/withhold.go", "btl/internal/numbers: Source.Due " +
-				"Source.Withhold withholding",
+			"reliability/withheld.go", "btl/internal/peer: Buffers.withholdOne Buffers.withholdable",
+			"btl/internal/numbers: Source.Due Source.Withhold withholding",
 		},
 		off: []change{{
 			in: recoveryDir, old: "$a != nil && !fixed && !withholds && untested >= untestedRounds",
@@ -305,6 +306,8 @@ var neededMechanisms = []mechanism{
 		name: "counted link",
 		parts: []string{
 			"btl/internal/peer/link_counted.go", "btl/internal/receive/link_counted.go",
+			"btl/internal/peer: Sent.OnConfirm Sent.OnNackCounted Sent.abandonCounted " +
+				"Buffers.BreakOff",
 			"btl/internal/inbound/counted.go", "reliability/counted.go",
 			"btl/internal/liveness/confirm.go",
 		},

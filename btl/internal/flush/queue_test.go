@@ -52,7 +52,7 @@ func TestOrder(t *testing.T) {
 	if got := next(&q, 100, false, &told); got != "" {
 		t.Errorf("%s before its fragment was sent", got)
 	}
-	if !q.Sent(7, 0, 5) { // a waits for its number alone, b for 9 too
+	if !q.Sent(7, 0, 5) { // a waits only for its number, b for 9 too
 		t.Error("nobody asks for an acknowledgement of the first call")
 	}
 	if got := next(&q, 4, false, &told); got != "" {

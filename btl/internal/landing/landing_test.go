@@ -377,7 +377,7 @@ func TestPutEndsSmall(t *testing.T) {
 		}
 		h.PayloadLen = 9
 		b.plan.PutCame(x, &h)
-		if one := b.plan.OneByOne(false); one != (size >= AloneBytesMin) {
+		if one := b.plan.OneByOne(false); one != (size >= OneByOneBytesMin) {
 			t.Errorf("a put in packets of %d bytes: one by one %v", size, one)
 		}
 	}
@@ -407,7 +407,7 @@ func TestThirdOfItsSize(t *testing.T) {
 			x = peers[w.peer]
 			h := frag.Header{
 				SizeBytes: w.size, FragID: ^uint32(0) - 1 + uint32(i),
-				ChunkBytes: AloneBytesMin - frag.ChunkHeaderBytes,
+				ChunkBytes: OneByOneBytesMin - frag.ChunkHeaderBytes,
 			}
 			b.plan.ChunkCame(x, &h, true)
 			if x.begins && x.fragID != h.FragID+1 {

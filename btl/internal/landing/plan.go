@@ -47,10 +47,10 @@ const MissedMax = 2
 // are unexpected, for example, if two peers send large fragments at the same time.
 const PausePolls = 2
 
-// AloneBytesMin is the minimum packet size, in bytes, at which a poll can be limited to one packet.
-// A poll for packets smaller than AloneBytesMin may return more packets than its limit, because the
-// kernel coalesces small packets.
-const AloneBytesMin = 16 << 10
+// OneByOneBytesMin is the minimum packet size, in bytes, at which a poll can be limited to one
+// packet. A poll for packets smaller than OneByOneBytesMin may return more packets than its limit,
+// because the kernel coalesces small packets.
+const OneByOneBytesMin = 16 << 10
 
 // Init prepares a Plan for channel c, whose provider supports direct receive (fabric.Lander). The
 // argument "arena" of Init contains the receive buffers of channel c. The first chunk of a fragment
@@ -67,8 +67,8 @@ func (p *Plan[E]) Due(c *port.Channel) bool { return p.Channel == c && (p.Armed 
 
 // OneByOne reports whether the next poll should ask for a single packet. OneByOne returns false if
 // direct receive is planned. Without planned direct receive, OneByOne returns true if the channel
-// was idle, or if a fragment of large packets was just completed. If the first chunk of a large
-// fragment is polled alone, the following chunks can be received directly.
+// was idle, or if a fragment of large packets was just completed. If a poll returns only the first
+// chunk of a large fragment, the following chunks can be received directly.
 func (p *Plan[E]) OneByOne(idle bool) bool {
 	one := p.next == nil && (idle || p.justWhole)
 	if one {
@@ -87,7 +87,7 @@ func (p *Plan[E]) Worth(sizeBytes uint32) bool { return sizeBytes >= p.guessMin 
 func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 	x.missed, x.put = 0, Put{}
 	if whole {
-		p.justWhole = int(h.ChunkBytes)+frag.ChunkHeaderBytes >= AloneBytesMin
+		p.justWhole = int(h.ChunkBytes)+frag.ChunkHeaderBytes >= OneByOneBytesMin
 		x.begins = p.Worth(h.SizeBytes) && x.bytes == h.SizeBytes
 		x.open, x.fragID, x.offset, x.bytes = x.begins, h.FragID+1, 0, h.SizeBytes
 		x.first, x.chunk = h.FirstBytes, h.ChunkBytes
@@ -116,7 +116,7 @@ func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
 		At: h.PutOffset + uint64(h.PayloadLen), Bytes: h.SizeBytes - end,
 	}
 	if end == h.SizeBytes {
-		p.justWhole = int(chunk)+frag.HeaderBytes(h.Kind, h.Flags) >= AloneBytesMin
+		p.justWhole = int(chunk)+frag.HeaderBytes(h.Kind, h.Flags) >= OneByOneBytesMin
 	}
 	p.plan(x)
 }

@@ -74,10 +74,10 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 
 // inOrder reports whether the next packets are almost certainly the expected chunks. inOrder
 // returns true on a fabric that loses no packets, and for a put with packets of at least
-// AloneBytesMin.
+// OneByOneBytesMin.
 func (p *Plan[E]) inOrder() bool {
 	x := p.aim
-	return x.counted && x.chunk > 0 || p.to.Flags != 0 && x.chunk >= AloneBytesMin
+	return x.counted && x.chunk > 0 || p.to.Flags != 0 && x.chunk >= OneByOneBytesMin
 }
 
 // land gives the provider the memory for direct receive in the next poll, or withdraws the memory

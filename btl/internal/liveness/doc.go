@@ -12,8 +12,8 @@
 //
 // Three things to know:
 //   - A peer is dead if an answer has been outstanding for too long and several probes were not
-//     answered. An outstanding answer alone does not prove that a peer is dead, because the local
-//     process may have been suspended.
+//     answered. An outstanding answer by itself does not prove that a peer is dead, because the
+//     local process may have been suspended.
 //   - A peer that computes is silent but not dead. A peer may owe an ACK of the oldest packet in
 //     flight, a requested ACK, or the answer to a probe.
 //   - A Peer handles no packets and reads no clock. All times in package liveness are on a clock

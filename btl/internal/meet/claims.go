@@ -93,7 +93,7 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	OutcomeAlone      Outcome = iota // the half-open endpoint continues and is registered
+	OutcomeContinues  Outcome = iota // the half-open endpoint continues and is registered
 	OutcomeLate                      // the half-open endpoint ends: its incarnation is over
 	OutcomeUndecided                 // both continue: either may be the later incarnation
 	OutcomeRestarted                 // the registered endpoint ends: its incarnation is over
@@ -104,7 +104,7 @@ const (
 // String returns the name of the decision.
 func (o Outcome) String() string {
 	return word([]string{
-		"alone", "late", "undecided", "restarted", "supersedes", "merges",
+		"continues", "late", "undecided", "restarted", "supersedes", "merges",
 	}, int(o))
 }
 
@@ -120,7 +120,7 @@ func (p *Proof) Outcome() Outcome {
 	connected, connecting := p.State == Connected, p.State == Connecting
 	switch {
 	case !p.Known:
-		return OutcomeAlone
+		return OutcomeContinues
 	case !p.SameLife && connected && p.Newer:
 		return OutcomeLate
 	case !p.SameLife && connecting && p.Named && p.Newer:
@@ -132,5 +132,5 @@ func (p *Proof) Outcome() Outcome {
 	case connecting && !p.Told:
 		return OutcomeMerges
 	}
-	return OutcomeAlone
+	return OutcomeContinues
 }

@@ -89,19 +89,19 @@ func TestHandshakeClaims(t *testing.T) {
 
 // What a proof of the address does to the endpoint that the address led to before.
 var outcomeRules = []handshakeRule{
-	{"-known", "alone"},
+	{"-known", "continues"},
 	{"-sameLife +connected +newer", "late"},
 	{"-sameLife +connecting +named +newer", "undecided"},
 	{"-sameLife", "restarted"},
 	{"+connected", "supersedes"},
 	{"+connecting -told", "merges"},
-	{"+connecting +told", "alone"},
-	{"-connecting -connected", "alone"},
+	{"+connecting +told", "continues"},
+	{"-connecting -connected", "continues"},
 }
 
 func TestHandshakeOutcomes(t *testing.T) {
 	names := [...]string{
-		OutcomeAlone: "alone", OutcomeLate: "late", OutcomeUndecided: "undecided",
+		OutcomeContinues: "continues", OutcomeLate: "late", OutcomeUndecided: "undecided",
 		OutcomeRestarted: "restarted", OutcomeSupersedes: "supersedes", OutcomeMerges: "merges",
 	}
 	used := map[int]bool{}

@@ -70,8 +70,8 @@ func (e *End[E]) Slot() uint32 { return uint32(e.Tag & (1<<slotBits - 1)) }
 
 func (e *End[E]) key() peerKey { return peerKey{e.Peer, e.Addr} }
 
-// IsLife reports whether the peer may have the given incarnation. If an endpoint was made from an
-// address alone, the peer's incarnation is unknown until the peer answers.
+// IsLife reports whether the peer may have the given incarnation. If an endpoint was made only
+// from an address, the peer's incarnation is unknown until the peer answers.
 func (e *End[E]) IsLife(incarnation uint64) bool {
 	return e.Peer.Incarnation == incarnation || e.Peer.Incarnation == 0
 }

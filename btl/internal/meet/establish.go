@@ -174,7 +174,7 @@ func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	s.peers.endHalf(ep, e.Addr)
 	e.State = Connecting
 	switch outcome {
-	case OutcomeAlone, OutcomeLate:
+	case OutcomeContinues, OutcomeLate:
 	case OutcomeUndecided:
 		s.peers.StandBehind(ep, old)
 	case OutcomeRestarted:

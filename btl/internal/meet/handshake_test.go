@@ -33,7 +33,7 @@ func TestRetry(t *testing.T) {
 	}
 	var hello frag.Hello
 	if hs.Show(&hello); hello.CommandCookie != nil || hello.DataCookie != nil {
-		t.Errorf("shows one cookie alone: %+v", hello)
+		t.Errorf("shows only one cookie: %+v", hello)
 	}
 	if ok, hurry := retry(hs, frag.ProbeCommand, 3*ms); !ok || !hurry {
 		t.Errorf("the second cookie: %v, hurries %v", ok, hurry)

@@ -55,8 +55,8 @@ func (t *Table[E]) All() []E { return t.slots.Values() }
 // Len returns the number of endpoints.
 func (t *Table[E]) Len() int { return t.slots.Len() }
 
-// Alone reports whether the table has exactly one endpoint.
-func (t *Table[E]) Alone() bool { return t.slots.Len() == 1 }
+// Sole reports whether the table has exactly one endpoint.
+func (t *Table[E]) Sole() bool { return t.slots.Len() == 1 }
 
 // Leads returns the number of endpoints that ByPeer can find, and the number that ByAddr can find.
 func (t *Table[E]) Leads() (byPeer, byAddr int) { return len(t.byTag), len(t.byAddr) }

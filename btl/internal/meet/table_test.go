@@ -102,7 +102,7 @@ func compare(t *testing.T, table *Table[*node], all []*node, addr string, life u
 	if got := table.OfOtherLives(addr, life); got != others {
 		t.Fatalf("%d of other lives at %s, want %d", got, addr, others)
 	}
-	if table.Len() != len(all) || table.Alone() != (len(all) == 1) {
+	if table.Len() != len(all) || table.Sole() != (len(all) == 1) {
 		t.Fatalf("%d endpoints, want %d", table.Len(), len(all))
 	}
 }

@@ -93,7 +93,7 @@ func (s *Source) skip(w *way, by port.Which) {
 		w.skipped = w.latest
 	}
 	r, every := s.random(), uint64(SkipEvery)
-	if s.every > 0 { // 0 without the profile adaptive, which alone holds packets back
+	if s.every > 0 { // 0 without the profile adaptive, as no other profile holds packets back
 		every = min(every, s.every/skipsLeast)
 	}
 	w.left = int32(1 + r%(2*every))

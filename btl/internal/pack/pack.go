@@ -4,7 +4,7 @@
 //	one fragment:    | header |        payload        |
 //	several:         | header | tag, size | payload | tag, size | payload | ...
 //
-// The first fragment of a Pack has no record header while it is alone, so that a Pack of one
+// The first fragment of a Pack has no record header while it is the only one, so that a Pack of one
 // fragment is an ordinary packet (Frag). When the second fragment is added, the payload of the
 // first fragment is moved to make room for its record header. The package defines the layout of a
 // Pack, and uses neither connections nor buffers. A Pack belongs to one goroutine.

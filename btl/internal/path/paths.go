@@ -70,8 +70,8 @@ func (p *Path) WantsDelivered() bool { return p.wants }
 
 // Delivered records the arrival of a packet (see pmtu.Search.Delivered). Delivered may be called
 // only while WantsDelivered returns true.
-func (p *Path) Delivered(now, sentAt Time, sizeBytes int, alone bool) {
-	p.Search.Delivered(now, sentAt, sizeBytes, alone)
+func (p *Path) Delivered(now, sentAt Time, sizeBytes int, uncoalesced bool) {
+	p.Search.Delivered(now, sentAt, sizeBytes, uncoalesced)
 	p.changed()
 }
 
@@ -258,14 +258,14 @@ func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 }
 
 // Lost records a lost packet. Several losses in succession start a new test of the datagram size in
-// use. The argument "alone" of Lost is true if the lost packet was not coalesced with other
+// use. The argument "uncoalesced" of Lost is true if the lost packet was not coalesced with other
 // datagrams.
-func (s *Paths[E]) Lost(ep E, sizeBytes int, alone bool) {
+func (s *Paths[E]) Lost(ep E, sizeBytes int, uncoalesced bool) {
 	p, _ := s.of(ep)
 	if p.search == nil || !s.host.Connected(ep) {
 		return
 	}
-	doubtful := p.PacketLost(*s.clock, sizeBytes, alone, s.host.Random())
+	doubtful := p.PacketLost(*s.clock, sizeBytes, uncoalesced, s.host.Random())
 	p.changed()
 	if doubtful {
 		s.search(ep)

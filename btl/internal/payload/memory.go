@@ -21,7 +21,7 @@ type Memory struct {
 	dom        fabric.Domain  // nil after Close
 	gathers    bool           // the fabric gathers
 	registers  bool           // a registration is cheap enough for a single send
-	own        int            // payloads whose memory is registered for them alone
+	own        int            // payloads whose memory is registered only for them
 	idle       []*pieces
 }
 

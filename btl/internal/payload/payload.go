@@ -19,7 +19,7 @@ func (p *Payload) Hold(b []byte) { p.Bytes = b }
 type source struct {
 	region fabric.Region // 0: the bytes are copied
 	off    uint64        // offset of the bytes in the region
-	own    bool          // the region is registered for this fragment alone
+	own    bool          // the region is registered only for this fragment
 }
 
 // pieces is a payload that consists of several pieces of memory.

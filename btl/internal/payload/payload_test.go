@@ -120,7 +120,7 @@ func TestFindRegistered(t *testing.T) {
 	p := Payload{Bytes: mem[100:9000]}
 	m.Find(&p)
 	if !m.Gather(&p, true) || p.Registered() {
-		t.Errorf("not gathered, or registered for the payload alone: %v", p.Registered())
+		t.Errorf("not gathered, or registered only for the payload: %v", p.Registered())
 	}
 	got, gathered := packets(t, d, &p, len(p.Bytes), 1400)
 	if !bytes.Equal(got, p.Bytes) || gathered != len(p.Bytes) {

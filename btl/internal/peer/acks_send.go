@@ -77,7 +77,8 @@ func acksDue(p *port.Port, first *ackDebt) mono.Time {
 	return mono.Never
 }
 
-// askAck asks the peer to acknowledge all packets up to packet n, for a pending Flush.
+// askAck asks the peer to acknowledge all packets up to packet n, for a pending Flush. Over a
+// reliable fabric, askAck does nothing.
 func (ak *Acks) askAck(ep *Endpoint, n seq.Num) {
 	oldest, _ := ep.Snd.Window()
 	if !ep.ID.MayAskAck || ep.ID.State != StateConnected || n.Before(oldest) {

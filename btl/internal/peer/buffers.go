@@ -24,6 +24,9 @@ import (
 //     send.
 //
 // The field "buffers" of an Endpoint counts the endpoint's send buffers that are not free.
+//
+// The methods of Buffers that take, fill and free send buffers are in this file. The methods that
+// post packets, and that handle completed and refused sends, are in post.go.
 type Buffers struct {
 	*Services
 
@@ -83,13 +86,13 @@ func (bu *Buffers) init(sendBuffers int) {
 
 // takeRun appends free send buffers for chunks to the slice "run", until the slice has "limit"
 // buffers or the endpoint may have no more.
-func (bu *Buffers) takeRun(ep *Endpoint, alone bool, limit int, run []reliability.Token,
+func (bu *Buffers) takeRun(ep *Endpoint, sole bool, limit int, run []reliability.Token,
 ) []reliability.Token {
 	const part = 16
 	spare := min(spareMax, len(bu.segs)/part)
 	for len(run) < limit {
 		last := len(bu.FreeSegs) - 1
-		if !share.MayHave(int(ep.buffers), last+1-spare, len(bu.segs), alone) {
+		if !share.MayHave(int(ep.buffers), last+1-spare, len(bu.segs), sole) {
 			break
 		}
 		run = append(run, bu.FreeSegs[last])
@@ -112,7 +115,7 @@ func (bu *Buffers) owner(buf fabric.Buf) *Endpoint {
 // returns false if the endpoint may not take a send buffer now.
 func (bu *Buffers) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	n := len(bu.FreeSegs)
-	if !share.MayHave(int(ep.buffers), n, len(bu.segs), bu.Peers.Alone()) {
+	if !share.MayHave(int(ep.buffers), n, len(bu.segs), bu.Peers.Sole()) {
 		return false
 	}
 	*t = bu.FreeSegs[n-1]
@@ -133,7 +136,27 @@ func (bu *Buffers) takeBulk(f *Fragment, limit int, run []reliability.Token) []r
 		}
 		run = append(run, t)
 	}
-	return bu.takeRun(ep, bu.Peers.Alone(), limit, run)
+	return bu.takeRun(ep, bu.Peers.Sole(), limit, run)
+}
+
+// borrowSeg gives fragment f the send buffer of a later fragment in the same queue, if no packet in
+// flight of the endpoint will free a buffer.
+func (bu *Buffers) borrowSeg(f *Fragment, t *reliability.Token) bool {
+	return !f.Ep.busy() &&
+		(bu.borrowFrom(f.next, t) || f.large && bu.borrowFrom(f.Ep.small.queue.first, t))
+}
+
+// borrowFrom looks for a fragment with a send buffer in a list, from fragment l on, and takes its
+// send buffer.
+func (bu *Buffers) borrowFrom(l *Fragment, t *reliability.Token) bool {
+	for ; l != nil; l = l.next {
+		if l.hasSeg {
+			*t = l.seg
+			bu.emptySeg(l)
+			return true
+		}
+	}
+	return false
 }
 
 // giveSeg makes a send buffer of an endpoint free again, and wakes the flows (send queues) that
@@ -142,6 +165,21 @@ func (bu *Buffers) giveSeg(ep *Endpoint, t reliability.Token) {
 	bu.Sched.SetBlocked(false)
 	ep.buffers--
 	bu.FreeSegs = append(bu.FreeSegs, t)
+}
+
+// unfill moves the payload of a fragment from its send buffer to separate memory, and frees the
+// buffer. unfill is called if the peer's MTU is so small that the fragment does not fit into a
+// packet.
+func (bu *Buffers) unfill(f *Fragment) {
+	bu.emptySeg(f)
+	bu.giveSeg(f.Ep, f.seg)
+}
+
+func (bu *Buffers) emptySeg(f *Fragment) {
+	f.own = append(f.own[:0], f.Data.Bytes...)
+	f.Data.Hold(f.own)
+	bu.Recovery.Unqueue(f.seg)
+	f.hasSeg = false
 }
 
 // TakeControl takes a control buffer for a packet on channel c to the given address (see
@@ -185,6 +223,50 @@ func (bu *Buffers) keepGathered(t reliability.Token) bool {
 	}
 	bu.Port.ReleaseWhenDone(b)
 	return true
+}
+
+// takeAlong prepares the close of a region. For each packet in flight whose payload the fabric
+// gathers from the region, takeAlong copies the payload into the packet's send buffer.
+func (bu *Buffers) takeAlong(r *Region) {
+	for i := range bu.segs {
+		s := &bu.segs[i]
+		if s.gatherLen == 0 || !s.frag.answer || !s.frag.Op.Reads(r) {
+			continue
+		}
+		b := bu.Port.Arena.Bytes(fabric.Buf(i))[s.bytes-uint32(s.gatherLen) : s.bytes]
+		copy(b, s.frag.Data.Gathered(s.gatherAt, s.gatherLen))
+		s.gatherLen = 0
+	}
+	for _, c := range [...]*port.Channel{&bu.Port.Command, &bu.Port.Data} {
+		for i := range c.Batch {
+			if p := &c.Batch[i]; p.Region != 0 && bu.segs[p.Buf].gatherLen == 0 {
+				bu.segs[p.Buf].Describe(reliability.Token(p.Buf), p)
+			}
+		}
+	}
+}
+
+// seqOf returns the sequence number of the packet in a send buffer.
+func (bu *Buffers) seqOf(t reliability.Token) seq.Num {
+	return frag.SeqOf(bu.Port.Arena.Bytes(fabric.Buf(t)))
+}
+
+// recordsOf returns the payload of a sealed shared packet, which consists of records (fragments
+// with short headers).
+func (bu *Buffers) recordsOf(t reliability.Token) []byte {
+	return bu.Port.Arena.Bytes(fabric.Buf(t))[frag.FragHeaderBytes:bu.segs[t].bytes]
+}
+
+// chain adds a fragment of the open shared packet to the list of fragments whose OnDone is called
+// when this packet is acknowledged.
+func (bu *Buffers) chain(p *openPack, f *Fragment) {
+	f.state, f.out, f.cursor, f.next = fragSent, 1, f.size, nil
+	if p.last == nil {
+		bu.segs[p.seg].frag = f
+	} else {
+		p.last.next = f
+	}
+	p.last = f
 }
 
 func (c *Checker) checkFreeBuffers(all *Services) error {
@@ -269,9 +351,4 @@ func (c *Checker) checkHeld(all *Services) error {
 			lent, all.Frags.lent)
 	}
 	return nil
-}
-
-// seqOf returns the sequence number of the packet in a send buffer.
-func (bu *Buffers) seqOf(t reliability.Token) seq.Num {
-	return frag.SeqOf(bu.Port.Arena.Bytes(fabric.Buf(t)))
 }

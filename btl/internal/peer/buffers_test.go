@@ -13,8 +13,8 @@ import (
 	"gobtl/reliability"
 )
 
-// TestPathAlone: it is noted of each packet whether another one to its peer left beside it.
-func TestPathAlone(t *testing.T) {
+// TestPathUncoalesced: it is noted of each packet whether another one to its peer left beside it.
+func TestPathUncoalesced(t *testing.T) {
 	r := newRig(t, 3, nil)
 	a, b, st := r.connect(0, 1), r.connect(0, 2), r.stations[0]
 	r.steps(30, 10*time.Millisecond)
@@ -22,19 +22,19 @@ func TestPathAlone(t *testing.T) {
 		to   []*Endpoint
 		want int
 	}{{[]*Endpoint{a}, 1}, {[]*Endpoint{a, b}, 2}, {[]*Endpoint{a, a}, 0}, {[]*Endpoint{a, a, b}, 1}} {
-		c, alone := &st.Port.Data, 0
+		c, uncoalesced := &st.Port.Data, 0
 		for _, ep := range tc.to { // an empty datagram, from a free send buffer of its own
 			c.Put(fabric.Buf(st.Buffers.FreeSegs[len(c.Batch)]), 0, ep.dataAddr)
 		}
 		c.Post()
 		st.Buffers.SettleSends()
 		for i := range tc.to {
-			if st.Port.Alone[fabric.Buf(st.Buffers.FreeSegs[i])] {
-				alone++
+			if st.Port.Uncoalesced[fabric.Buf(st.Buffers.FreeSegs[i])] {
+				uncoalesced++
 			}
 		}
-		if alone != tc.want {
-			t.Errorf("%d of %d packets count as sent alone, want %d", alone, len(tc.to), tc.want)
+		if uncoalesced != tc.want {
+			t.Errorf("%d of %d packets count as sent uncoalesced, want %d", uncoalesced, len(tc.to), tc.want)
 		}
 	}
 }

@@ -24,6 +24,16 @@ func (ep *Endpoint) mayBeConnectedThere() bool {
 		ep.ID.State == stateConnecting && ep.ID.Handshake.ReachesPeer() && !ep.ID.Counted
 }
 
+// abortSeq returns the sequence number of the Bye of an aborted connection. Over a reliable fabric,
+// the number is 0.
+func (ep *Endpoint) abortSeq() seq.Num {
+	if ep.ID.Counted {
+		return 0
+	}
+	_, next := ep.Snd.Window()
+	return next
+}
+
 // MayBeNext reports whether n can be the peer's next sequence number, which the Bye of an aborted
 // connection must have.
 func (ep *Endpoint) MayBeNext(n seq.Num) bool {

@@ -50,7 +50,7 @@ func (ds *Descriptors) takeOwn(f *Fragment, sizeBytes int) {
 func (ds *Descriptors) lend(ep *Endpoint) (f *Fragment) {
 	most := ds.Config.FragmentsMax
 	left := most - ds.count + len(ds.idle)
-	if !share.MayHave(int(ep.descriptors), left, most, ds.Peers.Alone()) {
+	if !share.MayHave(int(ep.descriptors), left, most, ds.Peers.Sole()) {
 		return nil
 	}
 	if n := len(ds.idle); n > 0 {

@@ -23,6 +23,6 @@
 //     struct Owner.
 //
 // To read the code, begin with services.go, and then follow a message through Sender.Send in
-// send.go, Links in link.go, and Sent in on_ack.go. Services belong to one goroutine, and have no
+// send.go, Links in link.go, and Sent in sent.go. Services belong to one goroutine, and have no
 // lock and no clock.
 package peer

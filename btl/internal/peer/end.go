@@ -8,7 +8,6 @@ import (
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/stats"
 	"gobtl/frag"
-	"gobtl/reliability"
 )
 
 // Endings implements the end of endpoints.
@@ -101,29 +100,6 @@ func (en Endings) failQueue(q *fragmentList, err error) {
 	}
 }
 
-// failSeg gives up a packet in flight of an ended endpoint. The fragments in the packet end with
-// err.
-func (st *Sent) failSeg(t reliability.Token, err error) {
-	f, begins, pack := st.Buffers.segs[t].frag, st.Buffers.segs[t].begins, st.Buffers.segs[t].pack
-	if pack {
-		if begins != nil {
-			begins.Err = err
-		}
-		st.Buffers.release(t)
-		st.chainEnded(f, err)
-		st.chunksEnded(begins, 1)
-		return
-	}
-	if f != nil {
-		f.Err = err
-	}
-	if st.Buffers.keepGathered(t) {
-		return
-	}
-	st.Buffers.release(t)
-	st.chunksEnded(f, 1)
-}
-
 // EndRestarted ends an endpoint whose peer has restarted. EndRestarted returns false, and does
 // nothing, if the Reject does not prove a restart. A Reject proves a restart if it answers the
 // AskLife probe and comes from the peer's address, unless a packet of the peer's known incarnation
@@ -176,7 +152,7 @@ func (en Endings) EndTelling(ep *Endpoint, code uint16, ev Event, err error) {
 // small packets but no larger ones, the endpoint ends with ErrNarrow, and otherwise with
 // ErrPeerDead.
 func (en Endings) endDead(ep *Endpoint, v *liveness.Verdict) {
-	if !ep.ID.Counted && en.Timers.Paths.Narrow(ep, 0) {
+	if en.Timers.Paths.Narrow(ep, 0) {
 		pathHost{en.Services}.EndNarrow(ep, ep.Path.Base)
 		return
 	}

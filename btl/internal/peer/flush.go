@@ -94,7 +94,7 @@ func (fl Flushes) markFlush(ep *Endpoint, f *Fragment) {
 		k = 1
 	}
 	until := ep.SentUntil()
-	if ep.Flushes.Sent(f, k, until) && !ep.ID.Counted {
+	if ep.Flushes.Sent(f, k, until) {
 		fl.Acks.askAck(ep, until-1)
 	}
 }

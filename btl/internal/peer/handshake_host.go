@@ -161,14 +161,7 @@ func (h handshakeHost) Settled(ep *Endpoint, confirmed, unheard bool) {
 		all.Sched.Rearm(ep)
 	}
 	all.Timers.Watches.Resume(ep)
-	if !ep.ID.Counted {
-		all.Timers.Paths.Begin(ep, int(ep.mtuMost))
-	}
-	if confirmed && ep.ID.Counted { // an earlier ACK may have come too early
-		ep.Rcv.AskAck(all.Clock.Now, 0)
-		all.Acks.Owe(&ep.Rcv, all.Clock.Now)
-		all.Timers.Watches.AskMissed(ep)
-	}
+	all.Links.settleLink(ep, confirmed)
 }
 
 func (h handshakeHost) Restarted(ep *Endpoint) {

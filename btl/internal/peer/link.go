@@ -67,6 +67,20 @@ func (ln Links) beginLink(ep *Endpoint, hello *frag.Hello) {
 	ln.Recovery.Join(&ep.Snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.ID.Selective)
 }
 
+// settleLink is called when the handshake is over, and begins the search for the path MTU. Over a
+// reliable fabric, there is no such search. Instead, settleLink repeats the first ACK if the peer
+// has confirmed the handshake, because an earlier ACK may have come too early.
+func (ln Links) settleLink(ep *Endpoint, confirmed bool) {
+	switch {
+	case !ep.ID.Counted:
+		ln.Timers.Paths.Begin(ep, int(ep.mtuMost))
+	case confirmed:
+		ep.Rcv.AskAck(ln.Clock.Now, 0)
+		ln.Acks.Owe(&ep.Rcv, ln.Clock.Now)
+		ln.Timers.Watches.AskMissed(ep)
+	}
+}
+
 // seal makes a packet ready to be posted. seal sets the packet number and the ACK fields, writes
 // the header and starts the retransmission timer. seal returns the datagram's length in bytes.
 func (ln Links) seal(p *packet) int {
@@ -74,6 +88,14 @@ func (ln Links) seal(p *packet) int {
 		return ln.sealCounted(p)
 	}
 	return ln.sealSequenced(p)
+}
+
+// sealRun does for adjacent chunks what seal does for one packet, before their headers are written.
+// Over a reliable fabric, sealRun does nothing, because each chunk is sealed by itself.
+func (ln Links) sealRun(r *chunkRun, run []reliability.Token) {
+	if !r.ep.ID.Counted {
+		ln.sealRunSequenced(r, run)
+	}
 }
 
 func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
@@ -112,6 +134,14 @@ func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	}
 }
 
+// recordAdded is called after a fragment was added to the endpoint's open shared packet. Over a
+// reliable fabric, recordAdded posts the shared packet if it holds enough fragments.
+func (pk Packs) recordAdded(ep *Endpoint) {
+	if ep.ID.Counted {
+		pk.postEarly(ep)
+	}
+}
+
 // The method "busy" reports whether the endpoint has packets in flight whose send buffers become
 // free without further sends.
 func (ep *Endpoint) busy() bool {
@@ -125,19 +155,6 @@ func (ep *Endpoint) busy() bool {
 // fabric, idle considers all packets in flight of the endpoint.
 func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.ID.Counted || !ep.busy()) }
 
-// abandon ends, with err, the sent but unacknowledged fragments of an ended endpoint.
-func (st *Sent) abandon(ep *Endpoint, err error) {
-	if ep.ID.Counted {
-		st.abandonCounted(ep, err)
-		return
-	}
-	done := ep.Snd.Abort(st.done[:0])
-	st.done = done[:0] // the slice may have grown
-	for _, t := range done {
-		st.failSeg(t, err)
-	}
-}
-
 // mayClose reports whether a Bye may be sent. A Bye may be sent only after the answers to all
 // memory operations have arrived. Over a reliable fabric, all earlier fragments must also be
 // acknowledged before a Bye is sent, because a refused fragment may have to be sent again.
@@ -150,6 +167,10 @@ func (ep *Endpoint) mayClose() bool {
 func (ep *Endpoint) owed() bool {
 	return ep.ID.Counted && (ep.Snd.InFlight() > 0 || !ep.Snd.Open())
 }
+
+// The method "pausing" reports whether, over a reliable fabric, the endpoint pauses before its next
+// large fragment (chunk_backoff.go).
+func (ep *Endpoint) pausing() bool { return ep.ID.Counted && ep.Counts.pause.Waits() }
 
 func (c *Checker) checkLink(all *Services, ep *Endpoint) error {
 	if ep.ID.Counted {

@@ -173,7 +173,7 @@ func (ep *Endpoint) roomOn(c *port.Channel) int {
 	}
 	depth := c.Caps.TxDepth
 	free := depth - c.Posted - len(c.Batch)
-	return min(room, share.MayAdd(ep.Counts.Held, free, depth, ep.All.Peers.Alone()))
+	return min(room, share.MayAdd(ep.Counts.Held, free, depth, ep.All.Peers.Sole()))
 }
 
 // await makes fragment f, and the fragments linked to f by the field "next", wait for the ACK of
@@ -197,75 +197,6 @@ func (ak *Acks) tellRefusals(ep *Endpoint) bool {
 	return ep.Counts.Inbound.Tell(func(r inbound.Refusal) bool {
 		return ak.Writer.SendNack(ep, r.Seq, r.Reason, r.Tag)
 	})
-}
-
-// OnConfirm handles an Ack over a reliable fabric, and ends the sends that are acknowledged.
-func (st *Sent) OnConfirm(ep *Endpoint, h *frag.Header) {
-	ep.Life.Confirmed()
-	if ep.Snd.Confirm(st.Clock.Now, h.Ack, h.Credit) {
-		ep.Life.Acked(st.Clock.Unpaused)
-		ep.Counts.nacks.acked(h.Ack)
-		for f := ep.Counts.confirm.first; f != nil && !h.Ack.Before(f.until); {
-			if f.large && !f.put {
-				ep.Counts.pause.Succeeded()
-			}
-			st.chunksEnded(ep.Counts.confirmed(), 1)
-			f = ep.Counts.confirm.first
-		}
-		st.Flushes.checkFlushed(ep)
-	}
-	st.Sched.Rearm(ep)
-}
-
-// OnNackCounted handles a Nack over a reliable fabric. If the peer had no memory for a fragment,
-// the whole fragment is sent again.
-func (st *Sent) OnNackCounted(ep *Endpoint, h *frag.Header, payload []byte) {
-	tag := uint8(wholePacket)
-	if h.Tag == frag.NackRecord {
-		tag = payload[0]
-	}
-	oldest, next := ep.Snd.Window()
-	if h.Seq.Before(oldest) || !h.Seq.Before(next) || !ep.Counts.nacks.isNew(h.Seq, tag) {
-		return
-	}
-	err, waits := ErrNoHandler, false
-	access := h.Tag == frag.NackAccess || h.Tag == frag.NackBounds || h.Tag == frag.NackRight
-	if access {
-		err = ErrRemoteAccess
-	}
-	f, before := ep.Counts.refused(h.Seq)
-	for ; f != nil && f.until == h.Seq; f = f.next {
-		switch {
-		case h.Tag == frag.NackMemory:
-			st.resendWhole(ep, f, before)
-			return
-		case h.Tag != frag.NackRecord || f.tag == tag && !f.put:
-			if f.Err, waits = err, !f.hasUntold; access {
-				f.Err = f.accessError(h.Tag)
-			}
-			st.unanswered(f)
-		}
-	}
-	if !waits && h.Tag != frag.NackMemory {
-		ep.flushQueue().Refused(h.Seq, 1, err)
-	}
-}
-
-func (st *Sent) abandonCounted(ep *Endpoint, err error) {
-	ep.Snd.Forget()
-	for f := ep.Counts.confirmed(); f != nil; f = ep.Counts.confirmed() {
-		f.Err = err
-		st.chunksEnded(f, 1)
-	}
-}
-
-// BreakOff is called when the fabric could not send the packet in buffer b. If the packet belongs
-// to a connection over a reliable fabric, BreakOff schedules the end of the endpoint. BreakOff does
-// not end the endpoint itself, because BreakOff may be called within Send.
-func (bu *Buffers) BreakOff(b fabric.Buf) {
-	if ep := bu.owner(b); ep != nil {
-		bu.Timers.breakOffTo(ep)
-	}
 }
 
 // breakOffTo is called when the fabric could not send a packet to the peer of ep. If ep is

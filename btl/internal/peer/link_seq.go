@@ -15,7 +15,7 @@ func (ln Links) sealSequenced(p *packet) int {
 	if p.Kind == frag.KindChunk || s.mixed || p.datagramBytes() > p.ep.Tiny() {
 		way, channel = ViaData, reliability.Data
 	}
-	lone := p.ep.ID.MayWait && ln.answersAlone(p, channel)
+	lone := p.ep.ID.MayWait && ln.isLoneReply(p, channel)
 	ln.stamp(p)
 	if lone {
 		p.Flags |= frag.FlagLater
@@ -37,10 +37,10 @@ func (ln Links) sealSequenced(p *packet) int {
 	return sizeBytes
 }
 
-// answersAlone reports whether the next packet is a lone reply, a packet whose ACK the peer may
+// isLoneReply reports whether the next packet is a lone reply, a packet whose ACK the peer may
 // delay. A packet is a lone reply if it contains the first ACK for packets from the peer, no other
 // packet is in flight, and no application waits for the packet's ACK.
-func (ln Links) answersAlone(p *packet, channel reliability.Channel) bool {
+func (ln Links) isLoneReply(p *packet, channel reliability.Channel) bool {
 	ep := p.ep
 	return p.Kind == frag.KindFrag && p.Tag <= frag.TagUserMax && p.frag == nil &&
 		ep.Rcv.Answers() && ep.ackRides() && ep.Flushes.Len() == 0 && !ep.Closing && !ep.waiting() &&

@@ -159,17 +159,6 @@ func (x *mix) putPiece(f *Fragment, payload []byte) {
 	}, payload)
 }
 
-// failBegun ends fragment f with an error if f has the given tag, which the peer has refused.
-func (st *Sent) failBegun(f *Fragment, tag uint8) {
-	if f == nil || f.tag != tag || f.Err != nil {
-		return
-	}
-	f.Err = ErrNoHandler
-	if f.state == fragQueued {
-		st.Sender.unqueue(f.Ep, f)
-	}
-}
-
 // numberFragment gives a fragment the next id.
 func (ep *Endpoint) numberFragment(f *Fragment) { f.id = ep.fragIDs.Take(ep.Snd.Window()) }
 

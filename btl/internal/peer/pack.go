@@ -48,11 +48,11 @@ type openPack struct {
 	pack.Pack
 }
 
-// The method "alone" reports whether the next message must be sent immediately, without waiting for
-// messages that could share its packet. The method "alone" returns true if the endpoint has no
-// burst in flight, and has sent no packet in the present epoch (a call of Progress, or the time
-// between two calls).
-func (ep *Endpoint) alone() bool {
+// The method "unbatched" reports whether the next message must be sent immediately, without waiting
+// for messages that could share its packet, or packets that could share its batch. The method
+// "unbatched" returns true if the endpoint has no burst in flight, and has sent no packet in the
+// present epoch (a call of Progress, or the time between two calls).
+func (ep *Endpoint) unbatched() bool {
 	return ep.sentIn != ep.All.Clock.Epoch && (!ep.bursts || !ep.busy())
 }
 
@@ -90,9 +90,7 @@ func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
 	if f := &ep.small; f.ListedIn == nil && f.may() {
 		pk.Sched.Add(&f.Flow)
 	}
-	if ep.ID.Counted {
-		pk.postEarly(ep)
-	}
+	pk.recordAdded(ep)
 	return true
 }
 
@@ -116,9 +114,7 @@ func (pk Packs) packData(ep *Endpoint, tag uint8, data []byte) bool {
 	if f := &ep.small; f.ListedIn == nil && f.may() {
 		pk.Sched.Add(&f.Flow)
 	}
-	if ep.ID.Counted {
-		pk.postEarly(ep)
-	}
+	pk.recordAdded(ep)
 	return true
 }
 
@@ -202,18 +198,6 @@ func (pk Packs) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeByte
 	ep.pack.Begin(tag, sizeBytes)
 }
 
-// chain adds a fragment of the open shared packet to the list of fragments whose OnDone is called
-// when this packet is acknowledged.
-func (bu *Buffers) chain(p *openPack, f *Fragment) {
-	f.state, f.out, f.cursor, f.next = fragSent, 1, f.size, nil
-	if p.last == nil {
-		bu.segs[p.seg].frag = f
-	} else {
-		p.last.next = f
-	}
-	p.last = f
-}
-
 // sendPack fills the open shared packet with fragments from the front of the endpoint's queue, and
 // sends the packet. sendPack returns the packet's length in bytes, or 0 if the packet cannot be
 // sent at present.
@@ -292,71 +276,4 @@ func (pk Packs) failPack(ep *Endpoint, err error) {
 	pk.Buffers.segs[p.seg] = SendSegment{}
 	pk.Buffers.giveSeg(ep, p.seg)
 	pk.Sent.chainEnded(f, err)
-}
-
-// chainEnded ends the sends of fragment f and of the fragments linked behind f by the field "next",
-// which were in the same packet. A non-nil err becomes the error of each fragment.
-func (st *Sent) chainEnded(f *Fragment, err error) {
-	for f != nil {
-		next := f.next
-		if err != nil {
-			f.Err = err
-		}
-		st.chunksEnded(f, 1)
-		f = next
-	}
-}
-
-// onNackRecord ends with an error the fragments in packet t whose tag has no handler at the peer,
-// and retransmits the packet without these fragments. onNackRecord ignores a repeated or invalid
-// Nack.
-func (st *Sent) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) {
-	s := &st.Buffers.segs[t]
-	if !s.pack || s.void || s.strip {
-		return
-	}
-	done := pack.CountTag(st.Buffers.recordsOf(t), tag)
-	if done == 0 {
-		return
-	}
-	s.strip, s.stripTag = true, tag
-	st.answeredBy(ep, t)
-	for f := s.frag; f != nil; f = f.next {
-		if f.tag == tag && f.Err == nil {
-			f.Err = ErrNoHandler
-			done--
-		}
-	}
-	if s.mixed {
-		done = 0
-		st.failBegun(s.begins, tag)
-	}
-	ep.flushQueue().Refused(st.Buffers.seqOf(t), done, ErrNoHandler)
-	ep.Snd.Refuse(t)
-	st.Sched.Rearm(ep)
-}
-
-// toldDone returns the number of messages in packet t for which Send has already returned Done.
-func (st *Sent) toldDone(t reliability.Token) (count int) {
-	s := &st.Buffers.segs[t]
-	if s.mixed {
-		return 0
-	}
-	if !s.pack {
-		if s.frag == nil {
-			count = 1
-		}
-		return count
-	}
-	count = pack.Count(st.Buffers.recordsOf(t))
-	for f := s.frag; f != nil; f = f.next {
-		count--
-	}
-	return count
-}
-
-// recordsOf returns the payload of a sealed shared packet, which consists of records (fragments
-// with short headers).
-func (bu *Buffers) recordsOf(t reliability.Token) []byte {
-	return bu.Port.Arena.Bytes(fabric.Buf(t))[frag.FragHeaderBytes:bu.segs[t].bytes]
 }

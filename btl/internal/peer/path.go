@@ -1,10 +1,6 @@
 package peer
 
 import (
-	"errors"
-	"syscall"
-
-	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
@@ -37,34 +33,6 @@ func (ep *Endpoint) PathState() Path {
 func (ep *Endpoint) holds(f *Fragment) bool {
 	return f.size > heldBytes && f.cursor == 0 && !f.isBye() && !ep.ID.Counted &&
 		ep.Path.FirstProbePending()
-}
-
-// pathCarried passes newly acknowledged packets to the path MTU search. pathCarried ignores
-// retransmitted packets, because their ACK does not tell which transmission arrived.
-func (st *Sent) pathCarried(ep *Endpoint, done []reliability.Token) {
-	stage := ep.Path.Stage
-	for _, t := range done {
-		if s := &st.Buffers.segs[t]; !s.parted && st.Recovery.Resends(t) == 0 {
-			ep.Path.Delivered(st.Clock.Now, st.Recovery.PostedAt(t), int(s.bytes),
-				st.Port.Alone[fabric.Buf(t)])
-		}
-	}
-	if ep.Path.Stage != stage {
-		st.Timers.Paths.GoOn(ep)
-	}
-}
-
-// pathRefused tells the path MTU search that the local system has refused a packet as too large
-// (EMSGSIZE).
-func (bu *Buffers) pathRefused(s *fabric.Send, err error) {
-	if int(s.Buf) >= len(bu.segs) || !errors.Is(err, syscall.EMSGSIZE) {
-		return
-	}
-	ep := bu.segs[s.Buf].ep
-	if ep == nil || ep.ID.Counted || ep.ID.State != StateConnected {
-		return
-	}
-	bu.Timers.Paths.Refused(ep, int(s.Len+s.RegionLen))
 }
 
 // tooLarge reports whether a packet of sizeBytes has to be sent in several Parts (slices that fit

@@ -1,11 +1,8 @@
 package peer
 
 import (
-	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/remote"
-	"gobtl/fabric"
 	"gobtl/frag"
-	"gobtl/reliability"
 )
 
 // Region is memory that peers are allowed to access.
@@ -44,26 +41,5 @@ func (en Endings) endReads(r *Region) {
 			failed.AnswerWith(en.Remote.AnswerFailed(ep.Remote, failed, asks, frag.NackAccess))
 		}
 		en.Sched.Rearm(ep)
-	}
-}
-
-// takeAlong prepares the close of a region. For each packet in flight whose payload the fabric
-// gathers from the region, takeAlong copies the payload into the packet's send buffer.
-func (bu *Buffers) takeAlong(r *Region) {
-	for i := range bu.segs {
-		s := &bu.segs[i]
-		if s.gatherLen == 0 || !s.frag.answer || !s.frag.Op.Reads(r) {
-			continue
-		}
-		b := bu.Port.Arena.Bytes(fabric.Buf(i))[s.bytes-uint32(s.gatherLen) : s.bytes]
-		copy(b, s.frag.Data.Gathered(s.gatherAt, s.gatherLen))
-		s.gatherLen = 0
-	}
-	for _, c := range [...]*port.Channel{&bu.Port.Command, &bu.Port.Data} {
-		for i := range c.Batch {
-			if p := &c.Batch[i]; p.Region != 0 && bu.segs[p.Buf].gatherLen == 0 {
-				bu.segs[p.Buf].Describe(reliability.Token(p.Buf), p)
-			}
-		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 // numbers, retransmissions and OnDone functions as a message. The additional state of a memory
 // operation is the field Op of its Fragment, which package remote manages. An operation that waits
 // for a reply counts the reply in the field "out" of its Fragment, like an unacknowledged packet.
-// The code for the requester of an operation is in remote_ask.go, and the code for its target is in
-// package receive (remote.go).
+// The code for the requester of an operation is in remote_ask.go, the code for the end of an
+// operation is in sent.go, and the code for its target is in package receive (remote.go).
 
 // Operation is the additional state of a fragment for a get, an atomic operation, a reply, or a put
 // with a completion notification.
@@ -143,7 +143,7 @@ func (ds *Descriptors) PrepareGet(ep *Endpoint, mem []byte, target remote.Handle
 	}
 	random := ds.Config.Random() // the random number takes most of the time of a call
 	f, err := ds.prepareAsk(ep, frag.GetBytes, target, offset, true,
-		!ds.Remote.MayGet(ep.Remote, ds.Peers.Alone()))
+		!ds.Remote.MayGet(ep.Remote, ds.Peers.Sole()))
 	if err != nil {
 		return nil, err
 	}

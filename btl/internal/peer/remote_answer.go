@@ -31,7 +31,7 @@ func (f *Fragment) AnswerWith(o *Operation) {
 func (tx Sender) answerNow(ep *Endpoint, f *Fragment) {
 	ep.Snd.Rest(tx.Clock.Now)
 	switch {
-	case !tx.fastSend(ep, f, ep.alone()):
+	case !tx.fastSend(ep, f, ep.unbatched()):
 		tx.enqueue(ep, f)
 	case f.out != 0: // the fabric may still read the region
 		ep.Remote.Left(f.Op, f.Data.Registered())

@@ -27,14 +27,6 @@ func (ds *Descriptors) prepareAsk(ep *Endpoint, sizeBytes int, target remote.Han
 	return f, nil
 }
 
-// endOp is called when a fragment is complete or cancelled. It removes the references to the memory
-// operation that the fragment carried.
-func (st *Sent) endOp(f *Fragment) {
-	if ep := f.Ep; st.Remote.End(ep.Remote, f.Op) && ep.Err() == nil {
-		st.Sched.Rearm(ep)
-	}
-}
-
 // The method "asked" records that the only packet of a memory request was sent.
 func (tm *Timers) asked(f *Fragment) {
 	if f.Op == nil || !f.Ep.Remote.Asked(f.Op) {
@@ -42,20 +34,6 @@ func (tm *Timers) asked(f *Fragment) {
 	}
 	f.out++
 	tm.Watches.WatchAsks(f.Ep)
-}
-
-// The method "unanswered" ends the wait of a memory operation for its reply.
-func (st *Sent) unanswered(f *Fragment) {
-	if f.Op == nil || !f.Ep.Remote.Answered(f.Op) {
-		return
-	}
-	st.Rest.AskEnded = true
-	ep := f.Ep
-	st.chunksEnded(f, 1)
-	if ep.Err() == nil {
-		st.Flushes.checkFlushed(ep)
-		st.Sched.Rearm(ep) // a Bye may have waited for the reply
-	}
 }
 
 // failAsks ends, with an error, the memory operations of an ended endpoint that wait for a reply.
@@ -69,17 +47,6 @@ func (en Endings) failAsks(ep *Endpoint, err error) {
 			en.Sent.unanswered(f)
 		}
 	}
-}
-
-// GotAnswer records that the reply to a memory operation has arrived. The argument "whole" of
-// GotAnswer is true if the reply contains all bytes of a get, which then ends without an
-// acknowledgement of the request.
-func (st *Sent) GotAnswer(o *Operation, whole bool) {
-	f := o.Fragment
-	if whole {
-		st.needsNoAck(f)
-	}
-	st.unanswered(f)
 }
 
 func (c *Checker) checkAsks(ep *Endpoint) error {
@@ -104,16 +71,4 @@ func (c *Checker) checkAsks(ep *Endpoint) error {
 		c.refs++
 	}
 	return ep.Remote.Check()
-}
-
-// needsNoAck lets a get end before the acknowledgement of its request, because the reply has
-// arrived. The request of a get never shares its packet.
-func (st *Sent) needsNoAck(f *Fragment) {
-	if f.Ep.ID.Counted || f.state != fragSent {
-		return
-	}
-	if s := &st.Buffers.segs[f.seg]; s.frag == f {
-		s.frag = nil
-		st.chunksEnded(f, 1)
-	}
 }

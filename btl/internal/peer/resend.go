@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"gobtl/btl/internal/liveness"
+	"gobtl/btl/internal/pack"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/stats"
 	"gobtl/fabric"
+	"gobtl/frag"
 	"gobtl/reliability"
 )
 
@@ -27,7 +29,7 @@ func (st *Sent) SendAgain() {
 			st.Endings.endDead(ep, &v)
 			continue
 		}
-		lostBytes, alone := 0, st.Port.Alone[fabric.Buf(t)]
+		lostBytes, uncoalesced := 0, st.Port.Uncoalesced[fabric.Buf(t)]
 		if st.Port.State[fabric.Buf(t)]&port.Busy == 0 { // the previous transmission was sent
 			if ep.tooLarge(int(s.bytes)) && st.Writer.partsRoom(ep, int(s.bytes)) == 0 {
 				st.Recovery.Defer(t)
@@ -48,7 +50,7 @@ func (st *Sent) SendAgain() {
 		}
 		ep.Snd.Repost(st.Clock.Now, t, v.Within)
 		st.Sched.Rearm(ep)
-		st.Timers.Paths.Lost(ep, lostBytes, alone)
+		st.Timers.Paths.Lost(ep, lostBytes, uncoalesced)
 	}
 }
 
@@ -103,4 +105,173 @@ func (st *Sent) countResend(ep *Endpoint, t reliability.Token, cause reliability
 		st.Count[stats.CntRetransmitNack]++
 	}
 	st.Dirty = true
+}
+
+// OnNack handles a Nack, with which the peer refuses a packet, and ends the fragment of the packet
+// with an error. An empty packet takes over the sequence number of the refused packet, because the
+// peer must still receive this number. OnNack ignores a Nack for a packet that is not in flight, a
+// Nack for an empty packet, and a Nack for lack of memory for a packet that needs no memory. No
+// peer has a reason for these Nacks, and a peer that repeats them does not acknowledge the packet,
+// and finally counts as dead.
+func (st *Sent) OnNack(ep *Endpoint, h *frag.Header, payload []byte) {
+	t, ok := ep.Snd.Token(h.Seq)
+	if !ok || ep.Snd.Withheld(h.Seq) || st.Buffers.segs[t].void {
+		return
+	}
+	if h.Tag == frag.NackMemory { // a timer retransmits the packet
+		if !st.Buffers.segs[t].needsMemory() {
+			return
+		}
+		st.answeredBy(ep, t)
+		ep.Snd.NoMemory(st.Clock.Now, t, int(st.Buffers.segs[t].bytes), st.Config.PeerTimeout/4)
+		st.Sched.Rearm(ep)
+		return
+	}
+	if h.Tag == frag.NackRecord {
+		st.onNackRecord(ep, t, payload[0])
+		return
+	}
+	s := &st.Buffers.segs[t]
+	s.void = true
+	ep.Snd.Refuse(t)
+	st.Sched.Rearm(ep)
+	f := s.frag
+	err := f.accessError(h.Tag)
+	if h.Tag == frag.NackNoHandler {
+		err = ErrNoHandler
+	}
+	ep.flushQueue().Refused(h.Seq, st.toldDone(t), err)
+	if s.pack { // a correct peer would refuse single fragments of the packet
+		for ; f != nil; f = f.next {
+			if f.Err == nil {
+				f.Err = err
+			}
+			st.unanswered(f)
+		}
+		f = s.begins
+	}
+	if f == nil || f.Err != nil {
+		return
+	}
+	f.Err = err
+	st.unanswered(f)
+	if f.state == fragQueued { // the unsent packets of the fragment are dropped
+		st.Sender.unqueue(ep, f)
+		st.Sched.Rearm(ep)
+	}
+}
+
+// onNackRecord ends with an error the fragments in packet t whose tag has no handler at the peer,
+// and retransmits the packet without these fragments. onNackRecord ignores a repeated or invalid
+// Nack.
+func (st *Sent) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) {
+	s := &st.Buffers.segs[t]
+	if !s.pack || s.void || s.strip {
+		return
+	}
+	done := pack.CountTag(st.Buffers.recordsOf(t), tag)
+	if done == 0 {
+		return
+	}
+	s.strip, s.stripTag = true, tag
+	st.answeredBy(ep, t)
+	for f := s.frag; f != nil; f = f.next {
+		if f.tag == tag && f.Err == nil {
+			f.Err = ErrNoHandler
+			done--
+		}
+	}
+	if s.mixed {
+		done = 0
+		st.failBegun(s.begins, tag)
+	}
+	ep.flushQueue().Refused(st.Buffers.seqOf(t), done, ErrNoHandler)
+	ep.Snd.Refuse(t)
+	st.Sched.Rearm(ep)
+}
+
+// toldDone returns the number of messages in packet t for which Send has already returned Done.
+func (st *Sent) toldDone(t reliability.Token) (count int) {
+	s := &st.Buffers.segs[t]
+	if s.mixed {
+		return 0
+	}
+	if !s.pack {
+		if s.frag == nil {
+			count = 1
+		}
+		return count
+	}
+	count = pack.Count(st.Buffers.recordsOf(t))
+	for f := s.frag; f != nil; f = f.next {
+		count--
+	}
+	return count
+}
+
+// failBegun ends fragment f with an error if f has the given tag, which the peer has refused.
+func (st *Sent) failBegun(f *Fragment, tag uint8) {
+	if f == nil || f.tag != tag || f.Err != nil {
+		return
+	}
+	f.Err = ErrNoHandler
+	if f.state == fragQueued {
+		st.Sender.unqueue(f.Ep, f)
+	}
+}
+
+// OnNackCounted handles a Nack over a reliable fabric. If the peer had no memory for a fragment,
+// the whole fragment is sent again.
+func (st *Sent) OnNackCounted(ep *Endpoint, h *frag.Header, payload []byte) {
+	tag := uint8(wholePacket)
+	if h.Tag == frag.NackRecord {
+		tag = payload[0]
+	}
+	oldest, next := ep.Snd.Window()
+	if h.Seq.Before(oldest) || !h.Seq.Before(next) || !ep.Counts.nacks.isNew(h.Seq, tag) {
+		return
+	}
+	err, waits := ErrNoHandler, false
+	access := h.Tag == frag.NackAccess || h.Tag == frag.NackBounds || h.Tag == frag.NackRight
+	if access {
+		err = ErrRemoteAccess
+	}
+	f, before := ep.Counts.refused(h.Seq)
+	for ; f != nil && f.until == h.Seq; f = f.next {
+		switch {
+		case h.Tag == frag.NackMemory:
+			st.resendWhole(ep, f, before)
+			return
+		case h.Tag != frag.NackRecord || f.tag == tag && !f.put:
+			if f.Err, waits = err, !f.hasUntold; access {
+				f.Err = f.accessError(h.Tag)
+			}
+			st.unanswered(f)
+		}
+	}
+	if !waits && h.Tag != frag.NackMemory {
+		ep.flushQueue().Refused(h.Seq, 1, err)
+	}
+}
+
+// resendWhole puts a chunked fragment, for which the peer had no memory, back into its queue. The
+// refused fragment goes to the front of the queue, or behind a partly sent fragment, because the
+// chunks of two fragments must not be mixed. The argument "before" of resendWhole is the fragment
+// before f in the list of fragments that wait for an ACK.
+func (st *Sent) resendWhole(ep *Endpoint, f, before *Fragment) {
+	if !f.large || f.put {
+		return // such a fragment needs no memory at the peer
+	}
+	st.Count[stats.CntRetransmitNack]++
+	ep.Counts.confirm.removeBehind(before, f)
+	f.out--
+	f.cursor, f.state = 0, fragQueued
+	busy := ep.large.queue.first
+	if busy != nil && busy.cursor == 0 {
+		busy = nil
+	}
+	ep.large.queue.insert(f, busy)
+	ep.Flushes.Again(f, 1, f.until, busy) // flushes that waited for f wait again
+	st.Sched.Pauses.Begin(ep, &ep.Counts.pause, st.Clock.Now)
+	st.Sched.Rearm(ep)
 }

@@ -65,8 +65,8 @@ func (ob *Outbox) roomDue() bool {
 // hasRoom reports whether a call that has returned ErrAgain would succeed if the application
 // repeated the call now.
 func (ob *Outbox) hasRoom(ep *Endpoint) bool {
-	alone := ob.Peers.Alone()
-	if !share.MayHave(int(ep.buffers), len(ob.Buffers.FreeSegs), len(ob.Buffers.segs), alone) {
+	sole := ob.Peers.Sole()
+	if !share.MayHave(int(ep.buffers), len(ob.Buffers.FreeSegs), len(ob.Buffers.segs), sole) {
 		return false
 	}
 	if ep.wants&wantsImmediate != 0 && ep.ID.State == StateConnected && ep.overtakes(nil) &&
@@ -74,9 +74,9 @@ func (ob *Outbox) hasRoom(ep *Endpoint) bool {
 		return true
 	}
 	most := ob.Config.FragmentsMax
-	asks := ep.wants&wantsAsk != 0 && ob.Remote.MayGet(ep.Remote, alone)
+	asks := ep.wants&wantsAsk != 0 && ob.Remote.MayGet(ep.Remote, sole)
 	return (asks || ep.wants&wantsFragment != 0) &&
-		share.MayHave(int(ep.descriptors), most-ob.Frags.count+len(ob.Frags.idle), most, alone)
+		share.MayHave(int(ep.descriptors), most-ob.Frags.count+len(ob.Frags.idle), most, sole)
 }
 
 func (*Checker) checkWanting(all *Services) error {

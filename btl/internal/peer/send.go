@@ -47,9 +47,9 @@ func (tx Sender) Send(ep *Endpoint, now mono.Time, f *Fragment, how SendOptions)
 	}
 	tx.Dirty = true
 	tx.Count[stats.CntSentPayloadBytes] += uint64(f.size)
-	alone := ep.alone()
-	packable := !alone && tx.Packs.packable(ep, f)
-	if !packable && tx.fastSend(ep, f, alone) {
+	unbatched := ep.unbatched()
+	packable := !unbatched && tx.Packs.packable(ep, f)
+	if !packable && tx.fastSend(ep, f, unbatched) {
 		tx.Count[stats.CntSendsFast]++
 		if f.out != 0 { // the fragment ends with its acknowledgement
 			f.state = fragSent
@@ -60,7 +60,7 @@ func (tx Sender) Send(ep *Endpoint, now mono.Time, f *Fragment, how SendOptions)
 		tx.Frags.FreeFrag(f)
 		return true, nil
 	}
-	if (packable || alone && tx.Packs.packable(ep, f)) && tx.Packs.packSend(ep, f) {
+	if (packable || unbatched && tx.Packs.packable(ep, f)) && tx.Packs.packSend(ep, f) {
 		tx.Count[stats.CntSendsPacked]++
 		if f.signal {
 			tx.Frags.lent--
@@ -89,19 +89,19 @@ func (tx Sender) SendImmediate(ep *Endpoint, now mono.Time, tag uint8, data []by
 	if len(data) > min(ep.MaxTiny(), int(ep.FragBytesMax)) {
 		return ErrTooLarge
 	}
-	alone := ep.alone()
-	if ep.ID.Counted && alone && tx.express(ep, tag, data) {
+	unbatched := ep.unbatched()
+	if ep.ID.Counted && unbatched && tx.express(ep, tag, data) {
 		return nil
 	}
 	tx.Rest.Stir()
 	var t reliability.Token
 	path := stats.CntSendsFast
-	if (alone || !tx.Packs.fits(ep, len(data))) && tx.fastOpen(ep, &tx.Port.Command, nil, alone) &&
-		tx.Buffers.takeSeg(ep, &t) {
+	if (unbatched || !tx.Packs.fits(ep, len(data))) &&
+		tx.fastOpen(ep, &tx.Port.Command, nil, unbatched) && tx.Buffers.takeSeg(ep, &t) {
 		copy(tx.Port.Arena.Bytes(fabric.Buf(t))[frag.FragHeaderBytes:], data)
 		p := packet{ep: ep, seg: t}
 		p.Kind, p.Tag, p.PayloadLen = frag.KindFrag, tag, uint16(len(data))
-		tx.postFast(&p, &tx.Port.Command, ep.cmdAddr, alone)
+		tx.postFast(&p, &tx.Port.Command, ep.cmdAddr, unbatched)
 	} else if tx.Packs.packData(ep, tag, data) {
 		path = stats.CntSendsPacked
 	} else {
@@ -136,9 +136,9 @@ func (tx Sender) companyOn(ep *Endpoint, c *port.Channel) int {
 
 // fastOpen reports whether a fragment may be posted to channel c immediately, ahead of queued large
 // fragments. An urgent fragment f may also be posted ahead of queued small fragments.
-func (tx Sender) fastOpen(ep *Endpoint, c *port.Channel, f *Fragment, alone bool) bool {
+func (tx Sender) fastOpen(ep *Endpoint, c *port.Channel, f *Fragment, unbatched bool) bool {
 	company := 1
-	if !alone {
+	if !unbatched {
 		company = tx.companyOn(ep, c)
 	}
 	return ep.overtakes(f) && !ep.pack.Open() && ep.ID.State == StateConnected && ep.Snd.Open() &&
@@ -146,21 +146,21 @@ func (tx Sender) fastOpen(ep *Endpoint, c *port.Channel, f *Fragment, alone bool
 }
 
 // fastSend posts f on its channel immediately if fastOpen allows it, and reports whether f was
-// sent. The argument "alone" of fastSend is the result of Endpoint.alone. If "alone" is false, f
-// may not share a packet.
-func (tx Sender) fastSend(ep *Endpoint, f *Fragment, alone bool) bool {
+// sent. The argument "unbatched" of fastSend is the result of Endpoint.unbatched. If "unbatched" is
+// false, f may not share a packet.
+func (tx Sender) fastSend(ep *Endpoint, f *Fragment, unbatched bool) bool {
 	flags := f.flags()
 	size := f.packetBytes()
 	c, to := &tx.Port.Command, ep.cmdAddr
 	if size > ep.Tiny() { // never true over a reliable fabric
 		c, to = &tx.Port.Data, ep.dataAddr
-		burst := alone && !ep.quiet()
-		alone = alone && !burst
-		if size > ep.MTU || !alone && tx.Sched.Waiting() > 0 || burst && tx.Packs.packable(ep, f) {
+		burst := unbatched && !ep.quiet()
+		unbatched = unbatched && !burst
+		if size > ep.MTU || !unbatched && tx.Sched.Waiting() > 0 || burst && tx.Packs.packable(ep, f) {
 			return false
 		}
 	}
-	if !tx.fastOpen(ep, c, f, alone) || !f.hasSeg && !tx.fill(f, flags) {
+	if !tx.fastOpen(ep, c, f, unbatched) || !f.hasSeg && !tx.fill(f, flags) {
 		return false
 	}
 	var p packet
@@ -168,19 +168,19 @@ func (tx Sender) fastSend(ep *Endpoint, f *Fragment, alone bool) bool {
 	f.hasSeg = false
 	if !f.signal && tx.Buffers.segs[p.seg].gatherLen == 0 {
 		p.frag = nil // Send returns Done at once
-		tx.postFast(&p, c, to, alone)
+		tx.postFast(&p, c, to, unbatched)
 		return true
 	}
 	f.out, f.cursor = 1, f.size
 	tx.Timers.asked(f)
-	tx.postFast(&p, c, to, alone)
+	tx.postFast(&p, c, to, unbatched)
 	ep.awaitEnd(f)
 	return true
 }
 
 // The method "quiet" reports whether a message that is too large for the command channel would be
-// alone in its batch. The method "quiet" returns true if the endpoint has sent no packet in the
-// present call of Progress, and has at most two packets in flight.
+// the only one in its batch. The method "quiet" returns true if the endpoint has sent no packet in
+// the present call of Progress, and has at most two packets in flight.
 func (ep *Endpoint) quiet() bool {
 	const few = 2
 	return ep.sentIn != ep.All.Clock.Epoch && ep.Snd.InFlight() <= few
@@ -225,51 +225,16 @@ func (tx Sender) fill(f *Fragment, flags frag.Flags) bool {
 	return true
 }
 
-// unfill moves the payload of a fragment from its send buffer to separate memory, and frees the
-// buffer. unfill is called if the peer's MTU is so small that the fragment does not fit into a
-// packet.
-func (bu *Buffers) unfill(f *Fragment) {
-	bu.emptySeg(f)
-	bu.giveSeg(f.Ep, f.seg)
-}
-
-func (bu *Buffers) emptySeg(f *Fragment) {
-	f.own = append(f.own[:0], f.Data.Bytes...)
-	f.Data.Hold(f.own)
-	bu.Recovery.Unqueue(f.seg)
-	f.hasSeg = false
-}
-
-// borrowSeg gives fragment f the send buffer of a later fragment in the same queue, if no packet in
-// flight of the endpoint will free a buffer.
-func (bu *Buffers) borrowSeg(f *Fragment, t *reliability.Token) bool {
-	return !f.Ep.busy() &&
-		(bu.borrowFrom(f.next, t) || f.large && bu.borrowFrom(f.Ep.small.queue.first, t))
-}
-
-// borrowFrom looks for a fragment with a send buffer in a list, from fragment l on, and takes its
-// send buffer.
-func (bu *Buffers) borrowFrom(l *Fragment, t *reliability.Token) bool {
-	for ; l != nil; l = l.next {
-		if l.hasSeg {
-			*t = l.seg
-			bu.emptySeg(l)
-			return true
-		}
-	}
-	return false
-}
-
 // postFast sends a packet after fastOpen has returned true for it. A packet of a burst is posted
 // with later packets, or in the next call of Progress, because each post is expensive.
-func (tx Sender) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool) {
+func (tx Sender) postFast(p *packet, c *port.Channel, to fabric.Addr, unbatched bool) {
 	sizeBytes := tx.Links.seal(p)
 	if p.ep.large.queue.first != nil || p.ep.small.queue.first != nil {
 		tx.Sched.overtook(p.ep, sizeBytes)
 	}
 	tx.Buffers.putSegment(c, p.seg, to)
 	switch {
-	case alone:
+	case unbatched:
 		c.PostOne()
 		tx.Buffers.SettleSends()
 	case len(c.Batch) == tx.companyOn(p.ep, c):

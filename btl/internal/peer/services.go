@@ -47,15 +47,17 @@ type Owner struct {
 // Services contains the state that all endpoints of a module share. The list below names the files
 // of each part, without ".go":
 //
-//	Sender      which endpoint sends what next   send flow requeue remote_answer remote_notice
+//	Sender      which endpoint sends what next   send flow requeue chunk_backoff remote_answer
+//	                                             remote_notice
 //	Packs       several fragments in one packet  pack mix
 //	Links       packets get numbers and timers   link link_seq link_counted
 //	Writer      headers and control packets      write_headers write_path
-//	Buffers     send buffers                     buffers post settle withhold path
-//	Sent        packets in flight                on_ack resend chunk_backoff remote_ask
+//	Buffers     send buffers                     buffers post
+//	Sent        packets in flight                sent resend
 //	Acks        owed ACKs                        acks_send
 //	Flushes     calls of Flush and Fence         flush
 //	Frags       fragments, and their memory      descriptors fragment vector gather remote
+//	                                             remote_ask
 //	Endings     how endpoints end                end bye shed region
 //	Outbox      what the owner is told           outbox room
 //	Timers      timers of the endpoints          expire

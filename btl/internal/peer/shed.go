@@ -12,7 +12,7 @@ import (
 // needs memory, a peer without progress keeps its memory.
 
 // WantsMemory is called when a peer's fragment was refused because the pool lacks memory. A refusal
-// that the refused peer alone has caused is no reason for this call. The argument "refused" of
+// that only the refused peer has caused is no reason for this call. The argument "refused" of
 // WantsMemory is the endpoint of the peer whose fragment was refused. Silent peers that hold memory
 // are probed. Among the live peers without progress, WantsMemory ends the endpoint of the peer that
 // holds the most memory. An endpoint is ended only if WantsMemory was also called earlier within

@@ -114,9 +114,7 @@ func (wr *Writer) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []rel
 	if f.Op != nil && flags&frag.FlagOp != 0 {
 		r.Op, r.OpCode = f.Op.Number, frag.OpPart
 	}
-	if !r.ep.ID.Counted { // each of which is sealed by itself
-		wr.Links.sealRunSequenced(r, run)
-	}
+	wr.Links.sealRun(r, run)
 }
 
 // writeChunk writes the header of the fragment's next chunk to b, the memory of send buffer t. The
@@ -220,8 +218,7 @@ func (wr *Writer) takeAck(ep *Endpoint, h *frag.Header) {
 		h.Flags |= frag.FlagDup
 	}
 	wr.Acks.Settle(&ep.Rcv)
-	if ep.Rcv.Wants() && !ep.ID.Counted && ep.Path.MayMeasure(wr.Clock.Now) &&
-		wr.Credits.Stretches() {
+	if ep.Rcv.Wants() && wr.Credits.Stretches() && ep.Path.MayMeasure(wr.Clock.Now) {
 		wr.Overcommit.measure = ep
 	}
 }
@@ -336,10 +333,8 @@ func (wr *Writer) sendLastWord(ep *Endpoint, code uint16) {
 	h := frag.Header{
 		Kind: frag.KindFrag, Tag: frag.TagBye, Conn: ep.ID.Peer.Tag,
 		Number:     ep.Numbers.Take(&wr.Buffers.Source, viaCommand, 1),
+		Seq:        ep.abortSeq(),
 		PayloadLen: uint16(frag.PutByeCode(pkt[frag.FragHeaderBytes:], code)),
-	}
-	if !ep.ID.Counted {
-		_, h.Seq = ep.Snd.Window()
 	}
 	wr.Count[stats.CntSentFrag]++
 	wr.Port.Command.Put(b, h.Encode(pkt)+int(h.PayloadLen), ep.cmdAddr)
@@ -349,9 +344,6 @@ func (wr *Writer) sendLastWord(ep *Endpoint, code uint16) {
 func (wr *Writer) putControl(ep *Endpoint, c *port.Channel, b fabric.Buf, sizeBytes int,
 	to fabric.Addr,
 ) {
-	if ep.ID.Counted {
-		n, _ := wr.Port.Control(b)
-		wr.Buffers.ctlOwner[n] = ep
-	}
+	wr.Buffers.ownControl(ep, b)
 	c.Put(b, sizeBytes, to)
 }

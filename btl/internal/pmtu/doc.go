@@ -11,7 +11,7 @@
 //	           |  |               |                   <---+---+
 //	           |  +--- it passes --- doubting
 //	           |                      |    |
-//	           +-- the base alone ----+    +-- not even the base, but small ones --> narrow
+//	           +-- only the base -----+    +-- not even the base, but small ones --> narrow
 //	               passes                      for a while
 //
 // Three things to know:

@@ -90,10 +90,10 @@ type Search struct {
 	small      bool // a probe of the smallest size was also answered
 	holes      uint32
 	ran        int32 // largest packet that left in a run after the doubt began, and has arrived
-	// The field "lost" of a Search counts the packets lost in succession, and "lostAlone" counts
-	// only lost packets that were not coalesced with others. The arrival of a packet that was
-	// coalesced with others does not reset lostAlone.
-	lost, lostAlone losses
+	// The field "lost" of a Search counts the packets lost in succession, and "lostUncoalesced"
+	// counts only lost packets that were not coalesced with others. The arrival of a packet that was
+	// coalesced with others does not reset lostUncoalesced.
+	lost, lostUncoalesced losses
 }
 
 // The type "losses" counts packets lost in a row.
@@ -307,7 +307,7 @@ func (p *Search) raise(now mono.Time, sizeBytes int) {
 // The method "trust" ends the test of the size in use, when the path has carried a datagram of this
 // size again.
 func (p *Search) trust(now mono.Time) {
-	p.lost, p.lostAlone, p.tries = losses{}, losses{}, 0
+	p.lost, p.lostUncoalesced, p.tries = losses{}, losses{}, 0
 	switch {
 	case p.Most == p.Base:
 		p.Stage, p.Due = Fixed, mono.Never
@@ -319,14 +319,14 @@ func (p *Search) trust(now mono.Time) {
 }
 
 // PacketLost is called when a packet is retransmitted, because the packet or its ACK was lost. The
-// argument "alone" of PacketLost is true if the lost packet was not coalesced with others.
+// argument "uncoalesced" of PacketLost is true if the lost packet was not coalesced with others.
 // PacketLost returns true if the loss starts a test whether the path still carries the size in use.
-func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uint64) bool {
+func (p *Search) PacketLost(now mono.Time, sizeBytes int, uncoalesced bool, secret uint64) bool {
 	if sizeBytes <= p.floor() || sizeBytes > p.Size || p.Stage == Doubting {
 		return false
 	}
 	doubtful := p.lost.add(sizeBytes)
-	if alone && p.lostAlone.add(sizeBytes) {
+	if uncoalesced && p.lostUncoalesced.add(sizeBytes) {
 		doubtful = true
 	}
 	if !doubtful {
@@ -360,31 +360,31 @@ func (p *Search) floor() int {
 
 func (p *Search) doubt(now mono.Time) {
 	p.Stage, p.tries, p.DoubtSince, p.Due = Doubting, 0, now, now
-	p.lost, p.lostAlone, p.ran = losses{}, losses{}, 0
+	p.lost, p.lostUncoalesced, p.ran = losses{}, losses{}, 0
 	p.proven, p.small = false, false
 }
 
 // WantsDelivered reports whether the caller must call Delivered for each packet that the peer
 // acknowledges at present.
 func (p *Search) WantsDelivered() bool {
-	return p.lost.count > 0 || p.lostAlone.count > 0 || p.Stage == Doubting
+	return p.lost.count > 0 || p.lostUncoalesced.count > 0 || p.Stage == Doubting
 }
 
 // Delivered records the arrival of a packet that was sent at the time "sentAt". The arrival ends a
 // series of losses. If a packet was sent by itself after a test of its size began, the arrival of
 // the packet proves as much as the answer to a probe. The arrival of a packet that was coalesced
 // with others shows that the path is not interrupted, but proves no size.
-func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, alone bool) {
+func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, uncoalesced bool) {
 	if p.Stage != Doubting {
 		p.lost.end(sizeBytes)
-		if alone {
-			p.lostAlone.end(sizeBytes)
+		if uncoalesced {
+			p.lostUncoalesced.end(sizeBytes)
 		}
 		return
 	}
 	switch {
 	case sentAt <= p.DoubtSince:
-	case !alone:
+	case !uncoalesced:
 		p.ran = max(p.ran, int32(sizeBytes))
 	case sizeBytes >= p.Base:
 		p.proven = true

@@ -315,7 +315,7 @@ func TestPathDoubtAsksMore(t *testing.T) {
 }
 
 // TestPathRuns has a device drop single packets of a size and let runs of them pass: losses of what
-// leaves alone raise a doubt, whatever arrives in runs meanwhile, and runs do not end it.
+// leaves uncoalesced raise a doubt, whatever arrives in runs meanwhile, and runs do not end it.
 func TestPathRuns(t *testing.T) {
 	l := newPathLab(1472, 1472, time.Millisecond, 10)
 	l.until(t, time.Second, l.found)
@@ -323,7 +323,7 @@ func TestPathRuns(t *testing.T) {
 	for i := range lostMax {
 		l.p.PacketLost(l.now, 1472, true, l.rng.Uint64())
 		if last := i == lostMax-1; last != (l.p.Stage == Doubting) {
-			t.Fatalf("%d packets that left alone are lost; a doubt: %t", i+1, !last)
+			t.Fatalf("%d packets that left uncoalesced are lost; a doubt: %t", i+1, !last)
 		}
 		l.p.Delivered(l.now, l.now.Add(time.Microsecond), 1472, false)
 	}
@@ -367,6 +367,6 @@ func TestPathRunsNarrow(t *testing.T) {
 	}
 	l.p.Delivered(l.now, l.now, BaseBytes, true)
 	if !l.p.proven || l.p.Stage == Doubting {
-		t.Error("a packet that crossed alone proves nothing")
+		t.Error("a packet that crossed uncoalesced proves nothing")
 	}
 }

@@ -29,14 +29,14 @@ const (
 // The type "buffers" contains the state of all send and control buffers, and the list of free
 // control buffers.
 type buffers struct {
-	sends   int // number of send buffers
-	State   []State
-	Alone   []bool // the latest packet was posted without a neighbour to the same address
-	FreeCtl []fabric.Buf
-	ctlTo   [ControlBuffers]fabric.Addr // destinations of the busy control buffers
-	done    []fabric.Buf                // buffers that the fabric has released, for Done
-	refused []Refusal                   // sends for the result of Refused
-	unstuck bool                        // for the result of Unstuck
+	sends       int // number of send buffers
+	State       []State
+	Uncoalesced []bool // the latest packet was posted without a neighbour to the same address
+	FreeCtl     []fabric.Buf
+	ctlTo       [ControlBuffers]fabric.Addr // destinations of the busy control buffers
+	done        []fabric.Buf                // buffers that the fabric has released, for Done
+	refused     []Refusal                   // sends for the result of Refused
+	unstuck     bool                        // for the result of Unstuck
 }
 
 // Refusal is a send that the fabric has permanently rejected, with the reason.
@@ -47,7 +47,7 @@ type Refusal struct {
 
 func (b *buffers) init(sendBuffers, arenaLen int) {
 	n := min(sendBuffers+ControlBuffers, arenaLen)
-	b.sends, b.State, b.Alone = sendBuffers, make([]State, n), make([]bool, n)
+	b.sends, b.State, b.Uncoalesced = sendBuffers, make([]State, n), make([]bool, n)
 	b.done = make([]fabric.Buf, 0, n)
 	b.FreeCtl = make([]fabric.Buf, 0, ControlBuffers)
 	for i := sendBuffers; i < n; i++ {

@@ -23,7 +23,7 @@ func (c *Channel) Put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 // positive.
 func (c *Channel) Next(b fabric.Buf) *fabric.Send {
 	c.p.State[b] |= Busy
-	c.p.Alone[b] = false
+	c.p.Uncoalesced[b] = false
 	n := len(c.Batch)
 	c.Batch = c.Batch[:n+1]
 	return &c.Batch[n]
@@ -40,7 +40,7 @@ func (c *Channel) Post() {
 			end = c.beside(taken)
 		}
 		n, err := c.Endpoint.Post(c.Batch[taken:end])
-		c.noteAlone(c.Batch[taken:end], n)
+		c.noteUncoalesced(c.Batch[taken:end], n)
 		c.sentAll(c.Batch[taken : taken+n])
 		taken += n
 		if errors.Is(err, fabric.ErrAgain) {
@@ -95,9 +95,9 @@ func (c *Channel) beside(from int) int {
 	return len(c.Batch)
 }
 
-// noteAlone marks the packets that were posted without an adjacent packet to the same address. The
-// fabric has taken the first "n" sends.
-func (c *Channel) noteAlone(sends []fabric.Send, n int) {
+// noteUncoalesced marks the packets that were posted without an adjacent packet to the same
+// address, which the fabric cannot coalesce with others. The fabric has taken the first "n" sends.
+func (c *Channel) noteUncoalesced(sends []fabric.Send, n int) {
 	if n == 0 || c.p.Info.Reliable {
 		return
 	}
@@ -106,7 +106,7 @@ func (c *Channel) noteAlone(sends []fabric.Send, n int) {
 	for i := range sends[:n] {
 		s := &sends[i]
 		if s.To != before && (i == last || sends[i+1].To != s.To) {
-			c.p.Alone[s.Buf] = true
+			c.p.Uncoalesced[s.Buf] = true
 		}
 		before = s.To
 	}
@@ -146,7 +146,7 @@ func (c *Channel) PostOne() {
 	taken, err := c.Endpoint.Post(c.Batch)
 	switch {
 	case taken == 1:
-		c.noteAlone(c.Batch, 1)
+		c.noteUncoalesced(c.Batch, 1)
 		c.sent(&c.Batch[0])
 	case errors.Is(err, fabric.ErrAgain):
 		return

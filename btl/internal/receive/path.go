@@ -71,7 +71,7 @@ func (as *Asides) onPong(in *arrival) {
 		if least > 0 {
 			ep.Rcv.RoundTrip(least)
 		}
-	} else if ep.ID.Counted || !as.Timers.Paths.Pong(ep, nonce) {
+	} else if !as.Timers.Paths.Pong(ep, nonce) {
 		as.drop(stats.CntDropPing)
 		return
 	}

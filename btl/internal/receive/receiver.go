@@ -99,9 +99,10 @@ func (rx *Receiver) BookFirst(on bool) { rx.booksFirst = on }
 // receive queue.
 func (rx *Receiver) Waited(queuedMost time.Duration) { rx.queuedMost = queuedMost }
 
-// DeferredAlone reports whether ReceiveFast has delivered a packet that arrived on the command
-// channel of a reliable fabric from a peer whose handshake is complete.
-func (rx *Receiver) DeferredAlone() bool {
+// DeferredCounted reports whether ReceiveFast has delivered a packet that now only has to be
+// counted. This is a packet that arrived on the command channel of a reliable fabric from a peer
+// whose handshake is complete.
+func (rx *Receiver) DeferredCounted() bool {
 	d := &rx.Deferred
 	if !d.Pending || d.on != &rx.Port.Command {
 		return false

@@ -50,7 +50,7 @@ type Region[F any] struct {
 	rights  Rights
 	exposed bool            // exposed by Expose
 	only    *Peer[F]        // the only peer with access, or nil for all peers
-	get     *Operation[F]   // the get for whose answer alone the region is exposed
+	get     *Operation[F]   // the get for whose answer the region is exposed, or nil
 	readers []*Operation[F] // answers to gets that may still read the region
 }
 

@@ -35,14 +35,14 @@ func (s *Service[F]) Init(exposedMax int) {
 // Exposed returns the number of regions that the application has exposed.
 func (s *Service[F]) Exposed() int { return s.users }
 
-// MayGet reports whether the limits allow another get of memory of peer p. The argument "alone" of
+// MayGet reports whether the limits allow another get of memory of peer p. The argument "sole" of
 // MayGet is true if the module has no other peer. The peer may be nil.
-func (s *Service[F]) MayGet(p *Peer[F], alone bool) bool {
+func (s *Service[F]) MayGet(p *Peer[F], sole bool) bool {
 	held := 0
 	if p != nil {
 		held = p.gets
 	}
-	return !p.Full() && share.MayHave(held, getRegionsMax-s.gets, getRegionsMax, alone)
+	return !p.Full() && share.MayHave(held, getRegionsMax-s.gets, getRegionsMax, sole)
 }
 
 // MayExpose reports whether the limit allows another call of Expose.

@@ -90,7 +90,7 @@ func TestFreshFirst(t *testing.T) {
 	fresh.flow.Init(fresh, 1000)
 	r.Add(&fresh.flow)
 	if r.Fresh() != &fresh.flow || r.Fresh().Next() != nil {
-		t.Error("the new queue is not fresh, or not alone")
+		t.Error("the new queue is not fresh, or not the only one")
 	}
 	for i, want := range []*queue{fresh, busy[0], busy[1], fresh} {
 		if got := turn(&r, 1000, 400); got != want {

@@ -23,11 +23,11 @@ const NewcomersShare = 8
 
 // MayHave reports whether an endpoint may take one more item. The argument "held" of MayHave is the
 // number of items that the endpoint holds. The argument "free" of MayHave is the number of free
-// items, and the argument "all" is the number of all items. The argument "alone" is true for a sole
+// items, and the argument "all" is the number of all items. The argument "sole" is true for a sole
 // endpoint.
-func MayHave(held, free, all int, alone bool) bool {
+func MayHave(held, free, all int, sole bool) bool {
 	reserve := all / NewcomersShare
-	return free > 0 && (alone && free > reserve || held < free-reserve || held < few(free, reserve))
+	return free > 0 && (sole && free > reserve || held < free-reserve || held < few(free, reserve))
 }
 
 // The function "few" returns the maximum number of items that an endpoint may hold when only items
@@ -37,9 +37,9 @@ func few(free, reserve int) int {
 }
 
 // MayAdd returns how many more items an endpoint may take. The arguments are those of MayHave.
-func MayAdd(held, free, all int, alone bool) int {
+func MayAdd(held, free, all int, sole bool) int {
 	reserve := all / NewcomersShare
-	if alone {
+	if sole {
 		return max(free-reserve, min(few(free, reserve)-held, free))
 	}
 	return max((free-reserve-held+1)/2, min(few(free, reserve)-held, free))

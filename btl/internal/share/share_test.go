@@ -3,7 +3,7 @@ package share
 import "testing"
 
 // What is shared: one after the other takes all that it may and keeps it. There is something for as
-// many as half of an eighth, and who is alone leaves that eighth.
+// many as half of an eighth, and a sole endpoint leaves that eighth.
 func TestShares(t *testing.T) {
 	for _, all := range []int{8, 16, 64, 100, 256, 1024, 4096} {
 		reserve := all / NewcomersShare
@@ -12,7 +12,7 @@ func TestShares(t *testing.T) {
 			held++
 		}
 		if held != all-reserve || MayAdd(0, all, all, true) != held {
-			t.Errorf("one alone takes %d of %d, or %d at once", held, all, MayAdd(0, all, all, true))
+			t.Errorf("a sole one takes %d of %d, or %d at once", held, all, MayAdd(0, all, all, true))
 		}
 		free, takers := all, 0
 		for ; MayHave(0, free, all, false); takers++ {

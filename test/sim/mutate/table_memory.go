@@ -55,7 +55,7 @@ var memoryMutations = []mutation{
 		name:  "next-put-swallowed",
 		fault: "the poll that brings the last chunk of a put takes those of the next one in, too",
 		in:    "btl/internal/landing",
-		old:   "$p.to.Flags != 0 && $x.chunk >= AloneBytesMin",
+		old:   "$p.to.Flags != 0 && $x.chunk >= OneByOneBytesMin",
 		new:   "false",
 		test:  "./btl -run TestPutsLand",
 	},

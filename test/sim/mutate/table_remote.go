@@ -262,7 +262,7 @@ var remoteMutations = []mutation{
 		in:    "btl/internal/remote",
 		old:   "$to.only != nil && $to.only != $p",
 		new:   "$to.only != nil && $to.only != $p && $to.get == nil",
-		test:  "./btl -run TestGetAnsweredByOwnerAlone",
+		test:  "./btl -run TestGetAnsweredOnlyByOwner",
 	},
 	{
 		name:  "withdrawn-unsaid",

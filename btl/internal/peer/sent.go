@@ -11,7 +11,9 @@ import (
 	"gobtl/reliability"
 )
 
-// Sent handles the packets in flight until they are acknowledged, refused, or given up.
+// Sent handles the packets in flight until they are acknowledged, refused, or given up. The methods
+// of Sent for acknowledged packets, and for the fragments that end with them, are in this file. The
+// methods for packets that are sent again, and for refused packets, are in resend.go.
 type Sent struct {
 	*Services
 	done []reliability.Token // packets of the ACK that is being processed
@@ -71,6 +73,21 @@ func (st *Sent) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token,
 	}
 	st.Sched.Rearm(ep)
 	return true
+}
+
+// pathCarried passes newly acknowledged packets to the path MTU search. pathCarried ignores
+// retransmitted packets, because their ACK does not tell which transmission arrived.
+func (st *Sent) pathCarried(ep *Endpoint, done []reliability.Token) {
+	stage := ep.Path.Stage
+	for _, t := range done {
+		if s := &st.Buffers.segs[t]; !s.parted && st.Recovery.Resends(t) == 0 {
+			ep.Path.Delivered(st.Clock.Now, st.Recovery.PostedAt(t), int(s.bytes),
+				st.Port.Uncoalesced[fabric.Buf(t)])
+		}
+	}
+	if ep.Path.Stage != stage {
+		st.Timers.Paths.GoOn(ep)
+	}
 }
 
 func grantedBytes(units uint16) int {
@@ -139,6 +156,24 @@ func (st *Sent) acked(t reliability.Token) {
 	}
 }
 
+// OnConfirm handles an Ack over a reliable fabric, and ends the sends that are acknowledged.
+func (st *Sent) OnConfirm(ep *Endpoint, h *frag.Header) {
+	ep.Life.Confirmed()
+	if ep.Snd.Confirm(st.Clock.Now, h.Ack, h.Credit) {
+		ep.Life.Acked(st.Clock.Unpaused)
+		ep.Counts.nacks.acked(h.Ack)
+		for f := ep.Counts.confirm.first; f != nil && !h.Ack.Before(f.until); {
+			if f.large && !f.put {
+				ep.Counts.pause.Succeeded()
+			}
+			st.chunksEnded(ep.Counts.confirmed(), 1)
+			f = ep.Counts.confirm.first
+		}
+		st.Flushes.checkFlushed(ep)
+	}
+	st.Sched.Rearm(ep)
+}
+
 // chunksEnded subtracts the acknowledged chunks from the number of packets in flight of fragment f,
 // which may be nil. At 0, the fragment ends.
 func (st *Sent) chunksEnded(f *Fragment, chunks uint32) {
@@ -147,6 +182,19 @@ func (st *Sent) chunksEnded(f *Fragment, chunks uint32) {
 	}
 	if f.out -= chunks; f.out == 0 && f.state == fragSent {
 		st.complete(f, f.Err)
+	}
+}
+
+// chainEnded ends the sends of fragment f and of the fragments linked behind f by the field "next",
+// which were in the same packet. A non-nil err becomes the error of each fragment.
+func (st *Sent) chainEnded(f *Fragment, err error) {
+	for f != nil {
+		next := f.next
+		if err != nil {
+			f.Err = err
+		}
+		st.chunksEnded(f, 1)
+		f = next
 	}
 }
 
@@ -171,58 +219,93 @@ func (st *Sent) complete(f *Fragment, err error) {
 	st.Outbox.push(f)
 }
 
-// OnNack handles a Nack, with which the peer refuses a packet, and ends the fragment of the packet
-// with an error. An empty packet takes over the sequence number of the refused packet, because the
-// peer must still receive this number. OnNack ignores a Nack for a packet that is not in flight, a
-// Nack for an empty packet, and a Nack for lack of memory for a packet that needs no memory. No
-// peer has a reason for these Nacks, and a peer that repeats them does not acknowledge the packet,
-// and finally counts as dead.
-func (st *Sent) OnNack(ep *Endpoint, h *frag.Header, payload []byte) {
-	t, ok := ep.Snd.Token(h.Seq)
-	if !ok || ep.Snd.Withheld(h.Seq) || st.Buffers.segs[t].void {
-		return
-	}
-	if h.Tag == frag.NackMemory { // a timer retransmits the packet
-		if !st.Buffers.segs[t].needsMemory() {
-			return
-		}
-		st.answeredBy(ep, t)
-		ep.Snd.NoMemory(st.Clock.Now, t, int(st.Buffers.segs[t].bytes), st.Config.PeerTimeout/4)
+// endOp is called when a fragment is complete or cancelled. It removes the references to the memory
+// operation that the fragment carried.
+func (st *Sent) endOp(f *Fragment) {
+	if ep := f.Ep; st.Remote.End(ep.Remote, f.Op) && ep.Err() == nil {
 		st.Sched.Rearm(ep)
+	}
+}
+
+// The method "unanswered" ends the wait of a memory operation for its reply.
+func (st *Sent) unanswered(f *Fragment) {
+	if f.Op == nil || !f.Ep.Remote.Answered(f.Op) {
 		return
 	}
-	if h.Tag == frag.NackRecord {
-		st.onNackRecord(ep, t, payload[0])
-		return
+	st.Rest.AskEnded = true
+	ep := f.Ep
+	st.chunksEnded(f, 1)
+	if ep.Err() == nil {
+		st.Flushes.checkFlushed(ep)
+		st.Sched.Rearm(ep) // a Bye may have waited for the reply
 	}
-	s := &st.Buffers.segs[t]
-	s.void = true
-	ep.Snd.Refuse(t)
-	st.Sched.Rearm(ep)
-	f := s.frag
-	err := f.accessError(h.Tag)
-	if h.Tag == frag.NackNoHandler {
-		err = ErrNoHandler
+}
+
+// GotAnswer records that the reply to a memory operation has arrived. The argument "whole" of
+// GotAnswer is true if the reply contains all bytes of a get, which then ends without an
+// acknowledgement of the request.
+func (st *Sent) GotAnswer(o *Operation, whole bool) {
+	f := o.Fragment
+	if whole {
+		st.needsNoAck(f)
 	}
-	ep.flushQueue().Refused(h.Seq, st.toldDone(t), err)
-	if s.pack { // a correct peer would refuse single fragments of the packet
-		for ; f != nil; f = f.next {
-			if f.Err == nil {
-				f.Err = err
-			}
-			st.unanswered(f)
-		}
-		f = s.begins
-	}
-	if f == nil || f.Err != nil {
-		return
-	}
-	f.Err = err
 	st.unanswered(f)
-	if f.state == fragQueued { // the unsent packets of the fragment are dropped
-		st.Sender.unqueue(ep, f)
-		st.Sched.Rearm(ep)
+}
+
+// needsNoAck lets a get end before the acknowledgement of its request, because the reply has
+// arrived. The request of a get never shares its packet.
+func (st *Sent) needsNoAck(f *Fragment) {
+	if f.Ep.ID.Counted || f.state != fragSent {
+		return
 	}
+	if s := &st.Buffers.segs[f.seg]; s.frag == f {
+		s.frag = nil
+		st.chunksEnded(f, 1)
+	}
+}
+
+// abandon ends, with err, the sent but unacknowledged fragments of an ended endpoint.
+func (st *Sent) abandon(ep *Endpoint, err error) {
+	if ep.ID.Counted {
+		st.abandonCounted(ep, err)
+		return
+	}
+	done := ep.Snd.Abort(st.done[:0])
+	st.done = done[:0] // the slice may have grown
+	for _, t := range done {
+		st.failSeg(t, err)
+	}
+}
+
+func (st *Sent) abandonCounted(ep *Endpoint, err error) {
+	ep.Snd.Forget()
+	for f := ep.Counts.confirmed(); f != nil; f = ep.Counts.confirmed() {
+		f.Err = err
+		st.chunksEnded(f, 1)
+	}
+}
+
+// failSeg gives up a packet in flight of an ended endpoint. The fragments in the packet end with
+// err.
+func (st *Sent) failSeg(t reliability.Token, err error) {
+	f, begins, pack := st.Buffers.segs[t].frag, st.Buffers.segs[t].begins, st.Buffers.segs[t].pack
+	if pack {
+		if begins != nil {
+			begins.Err = err
+		}
+		st.Buffers.release(t)
+		st.chainEnded(f, err)
+		st.chunksEnded(begins, 1)
+		return
+	}
+	if f != nil {
+		f.Err = err
+	}
+	if st.Buffers.keepGathered(t) {
+		return
+	}
+	st.Buffers.release(t)
+	st.chunksEnded(f, 1)
 }
 
 func (st *Sent) init() {

@@ -34,8 +34,8 @@ func (ep *Endpoint) abortSeq() seq.Num {
 	return next
 }
 
-// MayBeNext reports whether n can be the peer's next sequence number, which the Bye of an aborted
-// connection must have.
+// MayBeNext reports whether n is a possible value of the peer's next sequence number. The Bye of an
+// aborted connection must have this sequence number.
 func (ep *Endpoint) MayBeNext(n seq.Num) bool {
 	if ep.ID.Counted {
 		return n == 0

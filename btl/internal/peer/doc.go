@@ -1,5 +1,5 @@
-// Package peer has the endpoints of a module, which are the connections to its peers, and the state
-// that all endpoints share (Services).
+// Package peer contains the endpoints of a module, which are the connections to its peers, and the
+// state that all endpoints share (Services).
 //
 //	            btl, Module, the order of a pass, callbacks
 //	             |                               |
@@ -15,14 +15,14 @@
 //
 // Three things help to read the code:
 //
-//   - Each part of Services is a type, nearly always with a state of its own, in the files that
-//     services.go names. A part of Services reaches the other parts by its pointer to Services.
+//   - Each part of Services is a type, in the files that services.go names. Nearly every part has a
+//     state of its own. A part of Services calls the other parts through its pointer to Services.
 //   - Each endpoint of package btl contains an Endpoint, and each fragment of package btl contains
 //     a Fragment. Only this package changes their state.
-//   - The code of package peer calls the packages btl and receive only by the functions in the
+//   - The code of package peer calls the packages btl and receive only through the functions in the
 //     struct Owner.
 //
 // To read the code, begin with services.go, and then follow a message through Sender.Send in
-// send.go, Links in link.go, and Sent in sent.go. Services belong to one goroutine, and have no
-// lock and no clock.
+// send.go, Links in link.go, and Sent in sent.go. Only one goroutine may use Services, which have
+// no lock and no clock.
 package peer

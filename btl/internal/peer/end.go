@@ -100,11 +100,11 @@ func (en Endings) failQueue(q *fragmentList, err error) {
 	}
 }
 
-// EndRestarted ends an endpoint whose peer has restarted. EndRestarted returns false, and does
-// nothing, if the Reject does not prove a restart. A Reject proves a restart if it answers the
-// AskLife probe and comes from the peer's address, unless a packet of the peer's known incarnation
-// has arrived after the AskLife probe was sent. The argument "source" of EndRestarted is the
-// address of the sender of the Reject.
+// EndRestarted ends an endpoint whose peer has restarted. If the Reject does not prove a restart,
+// EndRestarted does nothing and returns false. A Reject proves a restart if it answers the AskLife
+// probe and comes from the peer's address. A Reject proves no restart if a packet of the peer's
+// known incarnation has arrived after the AskLife probe was sent. The argument "source" of
+// EndRestarted is the address of the sender of the Reject.
 func (en Endings) EndRestarted(tag uint64, r frag.Reject, source []byte) bool {
 	ep := en.Peers.Lookup(tag)
 	if ep == nil || ep.ID.State != StateConnected || r.Reason != frag.RejectStale ||

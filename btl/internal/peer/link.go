@@ -142,8 +142,8 @@ func (pk Packs) recordAdded(ep *Endpoint) {
 	}
 }
 
-// The method "busy" reports whether the endpoint has packets in flight whose send buffers become
-// free without further sends.
+// The method "busy" reports whether the endpoint has packets in flight, whose send buffers become
+// free even if the endpoint sends nothing more.
 func (ep *Endpoint) busy() bool {
 	if ep.ID.Counted {
 		return ep.Counts.Held > 0
@@ -151,13 +151,13 @@ func (ep *Endpoint) busy() bool {
 	return ep.Snd.InFlight() > 0
 }
 
-// idle reports whether no packet in flight of fragment f will free a send buffer. Over a reliable
-// fabric, idle considers all packets in flight of the endpoint.
+// idle reports whether fragment f has no packet in flight whose end will free a send buffer. Over a
+// reliable fabric, idle considers all packets in flight of the endpoint.
 func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.ID.Counted || !ep.busy()) }
 
-// mayClose reports whether a Bye may be sent. A Bye may be sent only after the answers to all
-// memory operations have arrived. Over a reliable fabric, all earlier fragments must also be
-// acknowledged before a Bye is sent, because a refused fragment may have to be sent again.
+// mayClose reports whether a Bye may be sent. A Bye must wait until the answers to all memory
+// operations have arrived. Over a reliable fabric, a Bye must also wait until all earlier fragments
+// are acknowledged, because a refused fragment is sent again.
 func (ep *Endpoint) mayClose() bool {
 	return (!ep.ID.Counted || ep.Counts.confirm.first == nil) && ep.Remote.Waiting() == 0
 }

@@ -199,8 +199,8 @@ func (ak *Acks) tellRefusals(ep *Endpoint) bool {
 	})
 }
 
-// breakOffTo is called when the fabric could not send a packet to the peer of ep. If ep is
-// connected over a reliable fabric, breakOffTo schedules the end of ep.
+// breakOffTo is called when the fabric could not send a packet to the peer of the endpoint ep. If
+// ep is connected over a reliable fabric, breakOffTo schedules the end of ep.
 func (tm *Timers) breakOffTo(ep *Endpoint) {
 	if ep.ID.Counted && ep.ID.State == StateConnected {
 		tm.Watches.Break(ep)

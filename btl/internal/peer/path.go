@@ -35,7 +35,7 @@ func (ep *Endpoint) holds(f *Fragment) bool {
 		ep.Path.FirstProbePending()
 }
 
-// tooLarge reports whether a packet of sizeBytes has to be sent in several Parts (slices that fit
+// tooLarge reports whether a packet of sizeBytes must be sent in several Parts (slices that fit
 // into datagrams).
 func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.MTU && !ep.ID.Counted }
 

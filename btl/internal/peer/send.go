@@ -225,8 +225,8 @@ func (tx Sender) fill(f *Fragment, flags frag.Flags) bool {
 	return true
 }
 
-// postFast sends a packet after fastOpen has returned true for it. A packet of a burst is posted
-// with later packets, or in the next call of Progress, because each post is expensive.
+// postFast sends a packet for which fastOpen has returned true. A packet of a burst is posted
+// together with later packets, or in the next call of Progress, because each post is expensive.
 func (tx Sender) postFast(p *packet, c *port.Channel, to fabric.Addr, unbatched bool) {
 	sizeBytes := tx.Links.seal(p)
 	if p.ep.large.queue.first != nil || p.ep.small.queue.first != nil {

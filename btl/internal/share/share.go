@@ -36,7 +36,8 @@ func few(free, reserve int) int {
 	return max(1, (min(free, reserve)-reserve/2)/NewcomersShare)
 }
 
-// MayAdd returns how many more items an endpoint may take. The arguments are those of MayHave.
+// MayAdd returns how many more items an endpoint may take. MayAdd has the same arguments as
+// MayHave.
 func MayAdd(held, free, all int, sole bool) int {
 	reserve := all / NewcomersShare
 	if sole {

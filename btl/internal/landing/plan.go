@@ -47,9 +47,9 @@ const MissedMax = 2
 // are unexpected, for example, if two peers send large fragments at the same time.
 const PausePolls = 2
 
-// OneByOneBytesMin is the minimum packet size, in bytes, at which a poll can be limited to one packet.
-// A poll for smaller packets than OneByOneBytesMin can return more packets than its limit, because the
-// kernel coalesces small packets.
+// OneByOneBytesMin is the minimum packet size, in bytes, at which a poll can be limited to one
+// packet. A poll for smaller packets than OneByOneBytesMin can return more packets than its limit,
+// because the kernel coalesces small packets.
 const OneByOneBytesMin = 16 << 10
 
 // Init prepares a Plan for channel c, whose provider supports direct receive (fabric.Lander). The

@@ -11,12 +11,11 @@ import (
 	"gobtl/fabric"
 )
 
-// hostsMax is the maximum number of local addresses at which one Node listens. Each address has a
-// module with its own buffers and sockets.
+// hostsMax is the maximum number of local addresses at which one Node listens. The Node opens a
+// module, with its own buffers and sockets, for each of these addresses.
 const hostsMax = 32
 
-// localHosts holds all local addresses that are meant by an address without a host, such as
-// ":4000".
+// localHosts holds the local addresses that a text such as ":4000" or "eth0:4000" stands for.
 type localHosts struct {
 	hosts []string // numeric, with zones; those that other hosts reach first
 	port  uint16   // 0 means that the system chooses
@@ -52,7 +51,8 @@ func is6(text string) bool {
 	return err == nil && addr.Is6()
 }
 
-// localAddresses returns the addresses of this host at which a Node listens over a provider.
+// localAddresses returns the addresses of this host that the argument "text" stands for, and at
+// which a Node listens over the provider.
 func localAddresses(provider, text string) (localHosts, error) {
 	host, port, err := splitPort(text)
 	if err != nil {
@@ -131,8 +131,8 @@ func joinHostPort(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// shortAddress removes the second channel's port from a transport address if it is the first port
-// plus one, so that "192.0.2.1:4000,4001" becomes "192.0.2.1:4000".
+// shortAddress removes the second channel's port from a transport address if this port is the first
+// channel's port plus one, so that "192.0.2.1:4000,4001" becomes "192.0.2.1:4000".
 func shortAddress(address string) string {
 	first, second, ok := strings.Cut(address, ",")
 	if !ok {

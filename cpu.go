@@ -39,10 +39,10 @@ func (u *cpuUses) add(use cpuUse) {
 	u.list = append(u.list, use)
 }
 
-// lostCPU reports whether the delay from the instant "begin" to "now" might have been a lack of CPU
-// time. lostCPU returns true if, during the delay, the kernel has preempted this process, and this
-// process has used less than half of one CPU. For a delay of more than lostMost times "every",
-// lostCPU returns false.
+// lostCPU reports whether a lack of CPU time might have caused the delay from the instant "begin"
+// to "now". The result is true if, during the delay, the kernel has preempted this process and this
+// process has used less than half of one CPU, and otherwise false. For a delay of more than
+// lostMost times the duration "every", the result is always false.
 func (u *cpuUses) lostCPU(begin time.Time, now cpuUse, every time.Duration) bool {
 	if now.at.Sub(begin) > lostMost*every {
 		return false

@@ -4,6 +4,6 @@ package gobtl
 
 import "time"
 
-// useOfCPU returns only the present time, so each long delay is attributed to a handler, and not to
-// a lack of CPU time.
+// On systems other than Linux, useOfCPU returns the present time without the CPU usage, so that
+// lostCPU attributes no delay to a lack of CPU time.
 func useOfCPU() cpuUse { return cpuUse{at: time.Now()} }

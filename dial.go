@@ -25,17 +25,17 @@ const attemptDelay = 250 * time.Millisecond
 // returns the Peer of the existing connection.
 //
 // A host name can have several IPv4 and IPv6 addresses. Dial tries the addresses in turn, and
-// starts the next attempt when the previous one has failed, or has had no answer for 250 ms. A peer
-// that answers later, or after ctx was cancelled, stays connected. If a peer answers late, OnPeer
-// is called, and the next Dial of the peer's address returns its Peer.
+// starts the next attempt when the previous one has failed, or has had no answer for 250 ms. If a
+// peer answers after Dial has returned, OnPeer is called, the peer stays connected, and the next
+// Dial of its address returns this Peer.
 //
 // If no address answers within Config.Transport.HandshakeTimeout (3 s by default), Dial returns
 // btl.ErrUnreachable. If a peer keeps the connection request undecided (btl.Keep), Dial waits up to
-// one minute longer. If the peer's host reports by ICMP that no socket is bound to the port, Dial
-// returns at once, with an error that also matches syscall.ECONNREFUSED. After ECONNREFUSED a
-// program should wait before it dials again. On Windows, Dial does not learn of an unused port. The
-// other errors of Dial are ErrAddress, ErrClosed, the error of the name look-up, and the error of
-// ctx.
+// one minute longer than HandshakeTimeout. If the peer's host reports by ICMP that no socket is
+// bound to the port, Dial returns at once, with an error that also matches syscall.ECONNREFUSED.
+// After ECONNREFUSED a program should wait before it dials again. On Windows, Dial cannot detect
+// that no socket is bound to the port. Dial returns ErrAddress for a malformed address, ErrClosed
+// after Close of the Node, or the error of the name look-up or of ctx.
 //
 // In a MessageHandler or in OnPeer, Dial returns runner.ErrInHandler, because it would have to
 // wait.
@@ -110,7 +110,8 @@ type attempt struct {
 }
 
 // The method "race" dials the targets at intervals of at most attemptDelay, and returns the peer
-// that answers first. A peer that answers later stays connected for the next Dial.
+// that answers first. A peer that answers after the first peer stays connected, so that the next
+// Dial of its address finds the connection.
 func (n *Node) race(ctx context.Context, targets []target) (*Peer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -190,8 +191,8 @@ const refusalDelay = 10 * time.Millisecond
 // askRefusal sends one byte, which no module accepts as a packet, to the port of a peer. If the
 // peer's host reports by ICMP that no socket is bound to the port, askRefusal calls the function
 // "refuse". askRefusal uses a connected socket of its own, because the kernel reports ICMP errors
-// only to connected sockets, and the transport's sockets are not connected. askRefusal returns
-// after an answer, or when ctx is cancelled.
+// only to connected sockets. askRefusal returns when an ICMP error or a packet has arrived at its
+// socket, or when ctx is cancelled.
 func askRefusal(ctx context.Context, address string, refuse context.CancelCauseFunc) {
 	select {
 	case <-time.After(refusalDelay):
@@ -213,9 +214,9 @@ func askRefusal(ctx context.Context, address string, refuse context.CancelCauseF
 	}
 }
 
-// linkTo returns the link for packets to another host, which is the link at the source address that
-// the kernel would choose. If no link has the chosen source address, or if the link has failed,
-// linkTo opens a new link.
+// linkTo returns the link whose address the kernel would choose as the source address of packets to
+// the given host. If no link has the chosen source address, or if the link has failed, linkTo opens
+// a new link.
 func (n *Node) linkTo(host netip.Addr) (*Link, error) {
 	hints := fabric.Hints{Provider: n.cfg.Provider}
 	var source netip.Addr

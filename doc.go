@@ -8,10 +8,10 @@
 //
 // Three things to know:
 //
-//   - Both sides of a connection have the same abilities, and a Node that listens may also dial. A
-//     Node can call a peer that has dialled it, because handlers receive the Peer, which works in
-//     both directions.
-//   - A Peer is one connection. If the other program ends or stops answering, all pending calls of
+//   - Both sides of a connection can do the same, no matter which side has dialled. A Node can call
+//     a peer that has dialled it, because handlers receive the Peer, which works in both
+//     directions.
+//   - A Peer is one connection. If the peer's program ends or stops answering, all pending calls of
 //     the Peer return an error, and Peer.Done is closed. After that, Node.Dial makes a new
 //     connection.
 //   - Messages might arrive in a different order than they were sent. Packets are neither encrypted
@@ -28,9 +28,10 @@
 // Listen and Dial accept addresses in the form of package net, such as "server:4000",
 // "192.0.2.1:4000" or "[::1]:4000". Listen accepts ":4000" for all addresses of this host. A Node
 // uses two UDP ports: the given port and the port after it. A firewall must allow packets to both
-// ports.
+// UDP ports of a Node.
 //
-// Two Nodes of the same user on one host can use shared memory instead (Config.SharedMemory).
+// Two Nodes of the same user on one host can use shared memory instead of UDP
+// (Config.SharedMemory).
 //
 // Package gobtl includes the providers udp, net (UDP on systems other than Linux), shm, and ofi
 // (libfabric). The provider ofi needs cgo.

@@ -30,9 +30,9 @@ type Request struct {
 type Handler func(ctx context.Context, req *Request) ([]byte, error)
 
 // MessageHandler handles received messages with a given tag. A MessageHandler runs on the goroutine
-// that drives the network, and must not block. While a MessageHandler runs, nothing is received or
-// acknowledged, and a peer that waits longer than its Config.Transport.PeerTimeout declares this
-// Node dead. If handlers delay the network for longer than Config.Runner.LongPass (100 ms by
+// that drives the network, and must not block. While a MessageHandler runs, the Node receives and
+// acknowledges nothing, and a peer that waits longer than its Config.Transport.PeerTimeout declares
+// this Node dead. If handlers delay the network for longer than Config.Runner.LongPass (100 ms by
 // default), the Node writes a line to Config.Log, and Runner.LongPasses counts the delay. The slice
 // "data" is valid only until the MessageHandler returns. A panic of a MessageHandler ends the
 // process.
@@ -80,10 +80,10 @@ func (l *Link) handle(method string, h Handler) error {
 }
 
 // HandleMessage registers a handler for messages with a tag from 0 to TagMax, or removes the
-// handler if h is nil. HandleMessage must not be called in a MessageHandler or in OnPeer. If a tag
-// has no handler, a peer's Send with this tag fails with btl.ErrNoHandler. Handlers that are
-// registered in Config.Setup are in place before any peer connects. The error of HandleMessage is
-// ErrTag, ErrClosed, or runner.ErrInHandler.
+// handler if h is nil. If a tag has no handler, a peer's Send with this tag fails with
+// btl.ErrNoHandler. Handlers that are registered in Config.Setup are in place before any peer
+// connects. HandleMessage returns ErrTag for a tag above TagMax, ErrClosed after Close, and
+// runner.ErrInHandler in a MessageHandler or in OnPeer.
 func (n *Node) HandleMessage(tag btl.Tag, h MessageHandler) error {
 	if tag > TagMax {
 		return tagError(tag)
@@ -191,11 +191,12 @@ type Message struct {
 	Data []byte
 }
 
-// Take returns a message that a peer has sent to this Node's queue with Enqueue. Messages of one
-// peer might come in a different order than the peer has sent them. Even without packet loss, a
-// small message can overtake a large message. A program that needs the order can use a stream
-// (Peer.OpenStream), or can begin each call after the answer to the previous call. If no message is
-// queued, Take waits until ctx is cancelled. The error of Take is ErrClosed or the error of ctx.
+// Take returns a message that a peer has sent to this Node's queue with Enqueue. Take might return
+// the messages of one peer in a different order than the peer has sent them. Even without packet
+// loss, a small message can overtake a large message. A program that needs the order can use a
+// stream (Peer.OpenStream), or can begin each call after the answer to the previous call. If no
+// message is queued, Take waits for a message, but at most until ctx is cancelled. The error of
+// Take is ErrClosed or the error of ctx.
 func (n *Node) Take(ctx context.Context) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext

@@ -15,7 +15,7 @@ type inside struct {
 	latest  int           // kind of the latest callback
 }
 
-// The kind of a callback is the tag of a MessageHandler, or inOnPeer.
+// The kind of a callback is its tag for a MessageHandler, and inOnPeer for OnPeer.
 const (
 	inOnPeer     = int(TagMax) + 1
 	callbackBits = 8

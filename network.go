@@ -55,7 +55,7 @@ func (l *Link) Calls() *call.Node { return l.calls }
 // Streams returns the layer for streams.
 func (l *Link) Streams() *conn.Node { return l.streams }
 
-// Queue returns the layer for messages that wait for Take.
+// Queue returns the layer for messages that wait for Node.Take.
 func (l *Link) Queue() *queue.Queue { return l.queue }
 
 // Address returns the Link's address, which peers give to Dial. A link-local IPv6 address contains
@@ -161,7 +161,8 @@ func (n *Node) drop(l *Link) {
 	n.links = links
 }
 
-// The method "abandon" removes and closes a link whose Runner has ended, without waiting.
+// The method "abandon" removes a link whose Runner has ended from the Node, and closes the link
+// without waiting for its handlers.
 func (n *Node) abandon(l *Link) {
 	n.drop(l)
 	over, cancel := context.WithCancel(context.Background())
@@ -180,7 +181,8 @@ func (l *Link) ended() bool {
 }
 
 // The method "enlist" adds a link to the Node's list, and returns the tags whose messages the link
-// must accept. The result "ready" reports whether the link may accept connections of peers.
+// must accept. The result "ready" reports whether Config.Setup has returned, so that the link may
+// accept connections of peers.
 func (n *Node) enlist(l *Link) (tags []btl.Tag, ready bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -253,8 +255,8 @@ func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
 	}
 }
 
-// logEvent writes a line about a peer to Config.Log. The number of lines about peers is limited for
-// each second, because any host can connect as often as it likes.
+// logEvent writes a line about a peer to Config.Log. The number of lines about peers in each second
+// is limited, because any host can connect as often as it likes.
 func (l *Link) logEvent(p *Peer, ev btl.Event, err error) {
 	log := l.node.cfg.Log
 	if log == nil || !p.connected {

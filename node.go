@@ -29,7 +29,7 @@ import (
 // defined in the packages btl, call, conn and queue.
 var (
 	// ErrAddress means that an address is malformed, that an address to listen at does not belong to
-	// this host, or that a text matches too many local addresses.
+	// this host, or that an address to listen at stands for more than 32 local addresses.
 	ErrAddress = errors.New("gobtl: bad address")
 	// ErrClosed means that the Node was closed.
 	ErrClosed = errors.New("gobtl: node is closed")
@@ -47,7 +47,8 @@ const (
 	tagQueue   = btl.TagMax - 2
 )
 
-// TagMax is the largest tag of a message. A Node uses larger tags itself.
+// TagMax is the largest tag for a message of the program. A Node uses the tags above TagMax for its
+// own layers.
 const TagMax = btl.TagMax - 3
 
 // Config configures Listen and Open. The zero value is a good default. A Config can be used for
@@ -66,8 +67,8 @@ type Config struct {
 	// was restarted in the meantime.
 	SharedMemory bool
 	// Transport is the configuration of the transport. Environment variables (GOBTL_..., see
-	// btl.Param) override its values. Transport.Advertise is for a Node that listens at a single
-	// address, for example behind a NAT.
+	// btl.Param) override the values in Transport. Transport.Advertise is for a Node that listens at a
+	// single address, for example behind a NAT.
 	Transport btl.Config
 	// Runner configures how the goroutines of the Node wait for the network.
 	Runner runner.Config
@@ -88,15 +89,16 @@ type Config struct {
 	// returned. Setup must not wait for a peer that might itself be waiting for this Node. If Setup
 	// returns an error, Listen or Open closes the Node and returns the error.
 	Setup func(n *Node) error
-	// OnPeer, which may be nil, is called when a peer has connected, no matter which side has dialled,
-	// and is called a second time, with the reason, when the connection has ended. A Dial that fails
-	// does not call OnPeer. OnPeer runs on the goroutine that drives the network, and must not wait.
+	// OnPeer, which may be nil, is called when a peer has connected, no matter which side has dialled.
+	// When the connection has ended, OnPeer is called a second time, with the reason. A Dial that
+	// fails does not call OnPeer. OnPeer runs on the goroutine that drives the network, and must not
+	// wait.
 	OnPeer func(p *Peer, event btl.Event, err error)
 }
 
 // Node connects this program to the network. Only Listen and Open make a usable Node. Methods of a
-// nil Node or of the zero Node return ErrNode, or zero values if they return no error. Any
-// goroutine may call the methods of a Node.
+// nil Node or of the zero Node return ErrNode if they have an error result, and otherwise zero
+// values. Any goroutine may call the methods of a Node.
 type Node struct {
 	cfg Config
 
@@ -121,11 +123,12 @@ type Node struct {
 
 // Listen makes a Node that peers can reach at an address of this host. Examples are
 // "192.0.2.1:4000", "name:4000", ":4000" for all present addresses of this host, and "eth0:4000"
-// for the addresses of a device. For port 0, Listen chooses two free ports, which Address returns.
-// The Node uses the given port and the port after it.
+// for the addresses of a device. For port 0, Listen chooses two free consecutive ports, and Address
+// contains the first of these ports. The Node uses the given port and the port after it.
 func Listen(address string) (*Node, error) { return Config{}.Listen(address) }
 
-// Open makes a Node for a program that only dials. The ports of the Node are chosen when it dials.
+// Open makes a Node for a program that only dials. The system chooses the ports of the Node when
+// the Node dials.
 func Open() (*Node, error) { return Config{}.Open() }
 
 // Open makes a Node like the function Open, with this configuration.
@@ -209,7 +212,7 @@ func (n *Node) listen(text string) error {
 }
 
 // listenAt opens a link at the given port of each local address. If a link cannot be opened,
-// listenAt closes all links and returns the error.
+// listenAt closes all links of the Node, and returns the error.
 func (n *Node) listenAt(hosts []string, port uint16) error {
 	advertised := n.cfg.Transport.Advertise
 	if advertised != "" && len(hosts) > 1 {
@@ -267,8 +270,8 @@ func (n *Node) Links() []*Link {
 	return append([]*Link(nil), n.links...)
 }
 
-// Stats returns the counters of each link of the Node, by the address of the link. The package
-// btl/btlprom exports the counters of Stats to Prometheus.
+// Stats returns the counters of the Node's links, as a map from the address of a link to its
+// counters. The package btl/btlprom exports the counters of Stats to Prometheus.
 func (n *Node) Stats() map[string]btl.Stats {
 	stats := map[string]btl.Stats{}
 	for _, l := range n.Links() {
@@ -281,13 +284,13 @@ func (n *Node) Stats() map[string]btl.Stats {
 func (n *Node) none() bool { return n == nil || n.done == nil }
 
 // Close cancels the contexts of the running handlers, waits for the handlers' answers, and then
-// waits until all sent data is acknowledged. If ctx is cancelled, Close does not wait any longer.
-// Close makes all waiting method calls of the Node return an error. A method call that waits for a
-// MessageHandler or for OnPeer ends only when this function has returned. Further calls of Close do
-// nothing. If ctx is cancelled, Close returns the error of ctx. Inside a Handler, a MessageHandler
-// or OnPeer, Close returns runner.ErrInHandler and has no effect, because Close would wait for its
-// own caller. A new goroutine may call Close instead. While a Handler of this Node runs, Close also
-// returns runner.ErrInHandler to a Handler of another Node.
+// waits until all sent data is acknowledged. If ctx is cancelled, Close stops waiting, and returns
+// the error of ctx. Close makes all waiting method calls of the Node return an error. A method call
+// that waits for a MessageHandler or for OnPeer ends only when this callback has returned. Further
+// calls of Close do nothing. Inside a Handler, a MessageHandler or OnPeer, Close returns
+// runner.ErrInHandler and has no effect, because Close would wait for its own caller. A new
+// goroutine may call Close instead. While a Handler of this Node runs, Close returns
+// runner.ErrInHandler even if a Handler of another Node calls it.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext

@@ -29,7 +29,7 @@ type Peer struct {
 	done    chan struct{}
 	err     error // valid when done is closed
 
-	// The fields connected and regions belong to the goroutine that drives the link.
+	// Only the goroutine that drives the link may use the fields "connected" and "regions".
 	connected bool                 // OnPeer was called for the connection
 	regions   map[*Region]struct{} // exposed regions that the peer may access
 }
@@ -48,10 +48,11 @@ func (p *Peer) Call(ctx context.Context, method string, request []byte) ([]byte,
 }
 
 // Send sends data to the peer's MessageHandler of the tag, and returns when the peer has
-// acknowledged the message. After Send has returned, the caller may reuse data, unless the error is
-// runner.ErrInUse, which can happen if ctx was cancelled. Send returns btl.ErrNoHandler if the peer
-// has no handler for the tag. The other errors of Send are ErrTag, btl.ErrTooLarge, the reason why
-// the connection ended, and the error of ctx.
+// acknowledged the message. After Send has returned, the caller may reuse the slice "data", unless
+// the error is runner.ErrInUse, which can happen if ctx was cancelled. Send returns
+// btl.ErrNoHandler if the peer has no handler for the tag. Send returns ErrTag for a tag above
+// TagMax, btl.ErrTooLarge for too much data, the reason why the connection ended, or the error of
+// ctx.
 func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
 	if tag > TagMax {
 		return tagError(tag)
@@ -59,8 +60,8 @@ func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
 	return p.wrap("send to", p.link.run.Send(ctx, p.ep, tag, data))
 }
 
-// The function "inner" removes the package's prefix from the text of err, for a longer text that
-// already begins with the prefix.
+// The function "inner" removes the prefix "gobtl: " from the text of err, because the caller
+// inserts the text into a longer text with this prefix.
 func inner(err error) error { return plain.Inner("gobtl: ", err) }
 
 // The method "wrap" adds the peer's address to the text of an error, and returns nil for a nil
@@ -103,8 +104,8 @@ type Region struct {
 // Expose lets this peer, but no other peer, access mem with the given rights, until the Region is
 // closed or the connection ends. The program must send the Region's Handle to the peer. Expose
 // returns btl.ErrAgain if Config.Transport.RegionsMax regions are already exposed, and
-// btl.ErrConfig for unknown rights. The other errors of Expose are the reason why the connection
-// ended and the error of ctx.
+// btl.ErrConfig for unknown rights. Expose returns the reason why the connection ended if it has
+// ended, or the error of ctx if ctx is cancelled.
 func (p *Peer) Expose(ctx context.Context, mem []byte, rights btl.Rights) (*Region, error) {
 	r := &Region{peer: p, region: new(btl.Region)}
 	var exposed error // Do retries a function that returns ErrAgain.
@@ -118,7 +119,8 @@ func (p *Peer) Expose(ctx context.Context, mem []byte, rights btl.Rights) (*Regi
 	return r, nil
 }
 
-// The method "expose" performs Expose on the goroutine that drives the link.
+// The method "expose" performs the part of Expose that must run on the goroutine that drives the
+// link.
 func (p *Peer) expose(m *btl.Module, r *Region, mem []byte, rights btl.Rights) error {
 	if err := p.ep.Err(); err != nil {
 		return err
@@ -145,21 +147,22 @@ func (r *Region) Close(ctx context.Context) error {
 	})
 }
 
-// The method "close" performs Close on the goroutine that drives the link.
+// The method "close" performs the part of Region.Close that must run on the goroutine that drives
+// the link.
 func (r *Region) close() {
 	r.region.Close()
 	delete(r.peer.regions, r)
 }
 
-// Put writes data into memory that the peer has exposed, at an offset, and returns when all bytes
-// are written. The error of Put is btl.ErrRemoteAccess, the reason why the connection ended, or the
-// error of ctx joined with runner.ErrInUse.
+// Put writes data into memory that the peer has exposed, from the given offset on, and returns when
+// all bytes are written. The error of Put is btl.ErrRemoteAccess, the reason why the connection
+// ended, or the error of ctx joined with runner.ErrInUse.
 func (p *Peer) Put(ctx context.Context, target btl.Handle, offset uint64, data []byte) error {
 	return p.wrap("put to", p.link.run.Put(ctx, p.ep, data, target, offset))
 }
 
-// Get reads memory that the peer has exposed, from an offset on, into mem. Get returns the same
-// errors as Put. After an error of Get, some bytes of mem might have changed.
+// Get reads len(mem) bytes of memory that the peer has exposed, from the given offset on, into mem.
+// Get returns the same errors as Put. After an error of Get, some bytes of mem might have changed.
 func (p *Peer) Get(ctx context.Context, target btl.Handle, offset uint64, mem []byte) error {
 	return p.wrap("get from", p.link.run.Get(ctx, p.ep, mem, target, offset))
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // A gate defers the connection requests of a link until the link has the Node's handlers and
-// Config.Setup has returned. The goroutine that drives the link owns the gate.
+// Config.Setup has returned. Only the goroutine that drives the link may use the gate.
 type gate struct {
 	open  bool
 	asked []btl.Request
@@ -17,8 +17,8 @@ type gate struct {
 // repeat their requests.
 const gateAsksMax = 1 << 12
 
-// The method "admit" accepts a connection request if the gate is open, and otherwise keeps or
-// defers the request.
+// The method "admit" accepts a connection request if the gate is open, and otherwise stores the
+// request, or defers it if gateAsksMax requests are already stored.
 func (g *gate) admit(r btl.Request) btl.Verdict {
 	switch {
 	case g.open:

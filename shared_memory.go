@@ -18,8 +18,9 @@ import (
 )
 
 // Two Nodes of one host find each other's shared memory through a Unix socket. The name of the
-// socket contains the UDP address at which the listening Node listens. The name is abstract (not a
-// file), belongs to the network namespace, and vanishes when its process ends.
+// socket contains the UDP address at which the listening Node listens. The name of the socket is
+// abstract (not a file), belongs to the network namespace, and vanishes when the listening process
+// ends.
 //
 //	listens at 127.0.0.1:4000                          dials 127.0.0.1:4000
 //	"@gobtl/USER/127.0.0.1:4000"    <---- card -----   Unix socket, if the address is of this host
@@ -40,8 +41,7 @@ const (
 	// cardsMax is the maximum number of stored cards of other Nodes.
 	cardsMax = 64
 	// visitorsMax is the maximum number of processes that exchange cards with a Node at the same time.
-	// If one more process connects, it replaces the process that has been connected for the longest
-	// time.
+	// If one more process connects, the Node closes the oldest of the visitorsMax connections.
 	visitorsMax = 64
 )
 
@@ -68,7 +68,7 @@ func (c *cards) add(one card) {
 }
 
 // addressOf returns the UDP address of the Node whose module has the given shared-memory address,
-// or the argument itself if no stored card contains it.
+// or the argument "module" itself if no stored card contains this shared-memory address.
 func (c *cards) addressOf(module string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +182,7 @@ func readCard(c net.Conn) (theirs card, err error) {
 	return theirs, err
 }
 
-// writeCard writes the Node's own card, with the Node's UDP address in the given form.
+// writeCard sends this Node's card, in which the argument "address" is the Node's UDP address.
 func (l *Link) writeCard(c net.Conn, address string) error {
 	own := card{Module: hex.EncodeToString(l.module.Name()), Address: address}
 	return json.NewEncoder(c).Encode(own)
@@ -230,7 +230,8 @@ func (l *Link) isHere(t target) bool {
 }
 
 // peerAddress returns the address of an endpoint's peer. For a peer over shared memory, peerAddress
-// returns the peer's UDP address if a card with this address was received.
+// returns the peer's UDP address if the peer's card is stored, and otherwise the peer's
+// shared-memory address.
 func (l *Link) peerAddress(ep *btl.Endpoint) string {
 	if l.memory {
 		return l.cards.addressOf(ep.PeerAddress())

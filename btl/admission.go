@@ -11,7 +11,7 @@ import (
 )
 
 // Request describes a peer that wants to connect. The slices of a Request are valid only until the
-// function given to Admit returns, but Decide can also be called after that function has returned.
+// function given to Admit returns, but Decide can be called even after that function has returned.
 type Request struct {
 	Address     string // address of the peer's command channel, such as "192.0.2.1:4000"
 	Command     []byte // the same address in the fabric's format
@@ -51,7 +51,7 @@ func Refuse(code uint16) Verdict { return Verdict{reason: frag.RejectOwner, code
 // repeated connection request causes another call of the function given to Admit.
 func Defer(code uint16) Verdict { return Verdict{reason: frag.RejectLater, code: code} }
 
-// KeepMax is the longest time for which a connection request is kept.
+// KeepMax is the longest time for which Keep can store a connection request.
 const KeepMax = meet.KeepMax
 
 // Keep is the Verdict that stores a connection request until a call of Request.Decide, but at most
@@ -93,15 +93,15 @@ func (v Verdict) answer(provider string) (meet.Answer, error) {
 // acts like Defer(0).
 func (r *Request) MayKeep() bool { return r.id != 0 }
 
-// Decide answers a kept request with the Verdict v. The argument "now" of Decide is the present
-// time. Decide sends the peer a packet that asks it to repeat its request, and the repeated request
-// gets the Verdict v without another call of the function given to Admit. If the packet of Decide
-// is lost, the peer still repeats its request every 15 s. If the argument v of Decide is a Keep,
-// the request stays undecided for the duration of this Keep. Decide returns ErrNoRequest if the
-// request was not kept, was already decided, has expired, or was replaced by newer requests from
-// the same address. Decide returns ErrBadName for a MoveTo with a name of another provider, and
-// ErrClosed after Close or Drain of the module. Only the goroutine that owns the module may call
-// Decide.
+// Decide answers a stored connection request (see Keep) with the Verdict v. The argument "now" of
+// Decide is the present time. Decide sends the peer a packet that asks it to repeat its request,
+// and the repeated request gets the Verdict v without another call of the function given to Admit.
+// If the packet of Decide is lost, the peer still repeats its request every 15 s. If the argument v
+// of Decide is a Keep, the request stays undecided for the duration of this Keep. Decide returns
+// ErrNoRequest if the request was not kept, was already decided, has expired, or was replaced by
+// newer requests from the same address. Decide returns ErrBadName for a MoveTo with a name of
+// another provider, and ErrClosed after Close or Drain of the module. Only the goroutine that owns
+// the module may call Decide.
 func (r *Request) Decide(now Time, v Verdict) error {
 	m := r.m
 	if m == nil {

@@ -38,7 +38,7 @@ func (m *Module) check() error {
 // send, handshake or close is in progress and no packet is in flight. CheckIdle verifies that every
 // buffer, timer and descriptor is free, and that all lists are empty. CheckIdle also verifies that
 // only connected endpoints have credits, and that nothing refers to an ended endpoint. CheckIdle
-// includes Check, and is for tests and simulators.
+// calls Check first, and is for tests and simulators.
 func (m *Module) CheckIdle() error {
 	if err := m.Check(); err != nil {
 		return err

@@ -12,10 +12,9 @@ type Time = mono.Time
 // when a packet arrives or when a method is called.
 const Never = mono.Never
 
-// Now returns the latest time that the caller has passed to the module. In handlers and other
-// callbacks, Now returns the time that was passed to Progress. Outside of callbacks, the result of
-// Now can be long past, so callers must take the present time from a clock before they pass it to
-// methods.
+// Now returns the latest time that the caller has passed to the module. In handlers and callbacks,
+// Now returns the time that was passed to Progress. Outside of callbacks, the result of Now can be
+// long past, so callers must take the present time from a clock before they pass it to methods.
 func (m *Module) Now() Time { return m.all.Clock.Now }
 
 // Now returns the same time as Module.Now, for handlers that know only their endpoint.

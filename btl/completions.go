@@ -74,14 +74,14 @@ type Completion struct {
 // callbacks.
 //
 // The descriptor of a send is freed only when Pull has returned the send's completion, so
-// FragmentsMax limits the number of sends whose completions are unread. No further peer can connect
-// while PeersMax endpoint events wait for Pull.
+// FragmentsMax limits the number of sends whose completions are unread. No peer can connect while
+// PeersMax endpoint events wait for Pull.
 func (m *Module) PullCompletions(on bool) { m.all.Outbox.Pull(on) }
 
 // Pull fills buf with completions that no earlier call of Pull has returned. Pull returns
 // completions of sends before those of events and flushes. Pull returns the number of completions
-// in buf, which is less than len(buf) only if no further completion is queued. Pull can also be
-// called in a handler, and after Close.
+// in buf, which is less than len(buf) only if the queue of completions is empty afterwards. Pull
+// may be called in a handler, and after Close.
 func (m *Module) Pull(buf []Completion) int {
 	o := &m.all.Outbox
 	if !o.Pulled {
@@ -110,9 +110,9 @@ func (m *Module) Pull(buf []Completion) int {
 // OnRoom registers the function fn, which Progress calls when a call that has returned ErrAgain
 // should be repeated. If calls for an endpoint have returned ErrAgain, the function given to OnRoom
 // is called once for the endpoint, as soon as a repeated call might succeed. If the repeated call
-// also returns ErrAgain, because too few resources are free, the function given to OnRoom is called
-// again later. An application that uses Pull (PullCompletions) gets a CompletionRoom instead of a
-// call of a function given to OnRoom. For ended endpoints, the function given to OnRoom is not
+// returns ErrAgain once more, because too few resources are free, the function given to OnRoom is
+// called again later. An application that uses Pull (PullCompletions) gets a CompletionRoom instead
+// of a call of a function given to OnRoom. For ended endpoints, the function given to OnRoom is not
 // called.
 func (m *Module) OnRoom(fn func(ep *Endpoint)) {
 	m.onRoom = fn

@@ -25,16 +25,16 @@ type Config struct {
 	// always recovers from losses.
 	Reliability string
 	// Rules overrides single values of the profile. A zero field of Rules keeps the profile's value.
-	// Programs need only those fields of Rules that Params lists. All other fields of Rules are for
-	// simulations and experiments.
+	// Programs need only those fields of Rules that Params lists. The fields of Rules that Params does
+	// not list are for simulations and experiments.
 	Rules reliability.Rules
 
 	// MTUBytes is the size of the largest datagram of the data channel, 512 to 65507. An MTUBytes
 	// of 0 means the provider's MTU, or 65472 if the provider's MTU is above 65507.
 	MTUBytes int
-	// TinyBytes is the size of the largest datagram of the command channel, 256 to MTUBytes.
-	// Fragments that fit into a datagram of TinyBytes use the command channel, ahead of large
-	// fragments. A TinyBytes of 0 means 768, or MTUBytes if that is smaller.
+	// TinyBytes is the size of the largest datagram of the command channel, 256 to MTUBytes. Fragments
+	// that fit into a datagram of TinyBytes use the command channel, ahead of large fragments. A
+	// TinyBytes of 0 means 768, or MTUBytes if MTUBytes is below 768.
 	TinyBytes int
 
 	// PackBytes is the maximum size of a packet that several small fragments share, at most 65507 and
@@ -49,16 +49,17 @@ type Config struct {
 	// peers together, 64 to 1<<20. A SendBuffers of 0 means the larger of Rules.WindowPackets and
 	// 4096. Each send buffer takes MTUBytes of memory, which most providers allocate only at its first
 	// use. If only one peer uses send buffers, it can use at most seven eighths of them. If several
-	// peers use send buffers, each peer can use at most as many as are still free.
+	// peers use send buffers, no peer can use more send buffers than are free.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. A RecvDepth
 	// of 0 means 1024.
 	RecvDepth int
 	// CommandDepth is the number of receive buffers posted on the command channel, 16 to RecvDepth.
-	// CommandDepth also limits the number of sends on the command channel that wait for their
+	// CommandDepth is the maximum number of sends on the command channel that wait for their
 	// completions. A CommandDepth of 0 means RecvDepth for receives and TxDepth for sends, because all
 	// small fragments use the command channel. A provider without a socket buffer of its own can store
-	// at most CommandDepth unread packets, so CommandDepth also limits the credits of all peers.
+	// at most CommandDepth unread packets, so with such a provider CommandDepth limits the sum of the
+	// credits of all peers.
 	CommandDepth int
 	// TxDepth is the maximum number of sends that wait for their completions on each channel. A
 	// TxDepth of 0 means the provider's queue depth.
@@ -70,20 +71,20 @@ type Config struct {
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or unacknowledged
 	// send uses a descriptor. A FragmentsMax of 0 means 4096. If only one peer uses descriptors, it
-	// can use at most seven eighths of them. If several peers use descriptors, each peer can use at
-	// most as many as are still free.
+	// can use at most seven eighths of them. If several peers use descriptors, no peer can use more
+	// descriptors than are free.
 	FragmentsMax int
 	// FragmentBytesMax is the size of the largest fragment that is sent or received, 1 KiB to less
 	// than 4 GiB. A FragmentBytesMax of 0 means 1 GiB.
 	FragmentBytesMax uint32
 	// ReassemblyBytesMax is the maximum memory for all partly received fragments together. Chunks that
 	// would exceed ReassemblyBytesMax are dropped, and the sender retransmits them later. A
-	// ReassemblyBytesMax of 0 means 2 GiB, or FragmentBytesMax if that is larger.
+	// ReassemblyBytesMax of 0 means 2 GiB, or FragmentBytesMax if FragmentBytesMax is above 2 GiB.
 	ReassemblyBytesMax int64
 	// KeptPackets is the maximum number of receive buffers that handlers can keep with Module.Keep, at
-	// most 1<<20. The module allocates KeptPackets additional packet buffers. Handlers can also keep
-	// fragments that needed several packets, in total at most KeptPackets MiB. Kept fragments do not
-	// count towards ReassemblyBytesMax. A KeptPackets of 0 means 256, and a negative value means that
+	// most 1<<20. The module allocates KeptPackets additional packet buffers. Of fragments that needed
+	// several packets, handlers can keep at most KeptPackets MiB in total. Kept fragments do not count
+	// towards ReassemblyBytesMax. A KeptPackets of 0 means 256, and a negative value means that
 	// Module.Keep always copies.
 	KeptPackets int
 
@@ -93,14 +94,14 @@ type Config struct {
 	// at most 1<<20. Peers at one address of a host can open at most 16 endpoints. Hosts behind a NAT
 	// that share one address count as one host. PeersPerHost has an effect only if the fabric tells
 	// hosts apart, and does not limit the endpoints that this side opens. A PeersPerHost of 0 means a
-	// quarter of PeersMax, raised to 256 if less, but never more than seven eighths of PeersMax. A
-	// negative PeersPerHost means no limit.
+	// quarter of PeersMax but at least 256, and never more than seven eighths of PeersMax. A negative
+	// PeersPerHost means no limit.
 	PeersPerHost int
 	// Advertise is the address that is announced to peers instead of the bound address, in the
 	// notation of Module.Dial. Advertise is needed, for example, if a NAT maps another address to this
 	// host. An empty Advertise means the bound address. Peers use the advertised address to connect.
 	// If the peer's fabric reports source addresses of datagrams, as udp does, the peer sends its
-	// replies to the source address instead.
+	// replies to the source address instead of the advertised address.
 	Advertise string
 	// Label is a name of this module, at most 32 bytes long, that peers get with the connection
 	// request (see Request). The label is not authenticated.
@@ -142,8 +143,8 @@ type Config struct {
 	limits limits.Limits
 }
 
-// SetLimits changes internal limits for tests and the simulator. Other Go modules cannot call
-// SetLimits, because they cannot import the type of its argument.
+// SetLimits changes internal limits for tests and the simulator. Programs outside of this Go module
+// cannot call SetLimits, because they cannot import the type of its argument.
 func (c *Config) SetLimits(l limits.Limits) { c.limits = l }
 
 // These are the values of Config.Reliability.

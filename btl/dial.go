@@ -93,8 +93,8 @@ func (m *Module) Address() string {
 	return m.all.Port.FormatPair(m.told[0], m.told[1])
 }
 
-// IsModule reports whether the given result of Module.Name is the name of this endpoint's peer.
-// IsModule returns true only if the peer has also answered from the address in the name.
+// IsModule reports whether the given result of Module.Name is the name of this endpoint's peer, and
+// the peer has answered from the address in the name.
 func (ep *Endpoint) IsModule(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && string(n.Command) == ep.c.ID.Addr && ep.c.ID.IsLife(n.Incarnation)

@@ -6,11 +6,12 @@
 // # One owner
 //
 // A Module belongs to the goroutine that calls Progress. All methods of Module, Endpoint, Fragment
-// and Region must be called from the goroutine that calls Progress, inside or outside of callbacks.
+// and Region must be called on the goroutine that calls Progress, inside or outside of callbacks.
 // Only methods whose documentation allows it, such as Stats and Wake, may be called by any
 // goroutine. A module has no goroutine, lock or clock of its own, and does nothing between two
 // calls of Progress. Package runner drives a module, so that any goroutine may send and receive,
-// with a context for each call. A driver, such as package runner, also uses the methods of Hooks.
+// with a context for each call. A driver, such as package runner, uses Progress and the methods of
+// Hooks.
 //
 // # The life of a packet
 //
@@ -56,10 +57,11 @@
 //
 // A module has two channels, each with its own fabric endpoint and queues. The command channel is
 // polled first, and carries ACKs and fragments that fit into a datagram of Config.TinyBytes. The
-// data channel carries all other packets, and all retransmissions. Handshakes use both channels.
-// Over a reliable fabric, the command channel carries all fragments, and the data channel carries
-// the ACKs. If the first completion of a poll is a fragment in a single packet, the fragment's
-// handler is called before the receive state is updated (fast receive).
+// data channel carries retransmissions, and fragments that do not fit into a datagram of
+// Config.TinyBytes. Handshakes use both channels. Over a reliable fabric, the command channel
+// carries all fragments, and the data channel carries the ACKs. If the first completion of a poll
+// is a fragment in a single packet, the fragment's handler is called before the receive state is
+// updated (fast receive).
 //
 // Package internal/port contains the channels and their buffers. Package internal/meet decides how
 // handshakes proceed, and package internal/peer sends their packets. Package reliability defines

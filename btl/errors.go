@@ -43,20 +43,23 @@ var (
 	ErrVersion = peer.ErrVersion
 	// ErrStale means that the name given to Connect belongs to an earlier incarnation of the peer.
 	ErrStale = peer.ErrStale
-	// ErrRefused means that one side has refused the connection, mostly because a limit on its
-	// endpoints is reached. The text of an ErrRefused says which side has refused the connection, and
-	// why. If the peer's application has refused the connection, the ErrRefused is a RefusedError.
+	// ErrRefused means that one side has refused the connection, mostly because the number of
+	// endpoints on that side has reached its limit. The text of an ErrRefused says which side has
+	// refused the connection, and why. If the peer's application has refused the connection, the
+	// ErrRefused is a RefusedError.
 	ErrRefused = peer.ErrRefused
-	// ErrNoRequest means that the module has not kept the connection request, or no longer keeps it.
+	// ErrNoRequest means that the module does not store, or no longer stores, the connection request
+	// (see Keep).
 	ErrNoRequest = errors.New("btl: no such connection request")
-	// ErrBadName means that the bytes are not a module name of this provider.
+	// ErrBadName means that the given bytes are not the name of a module that uses the same provider.
 	ErrBadName = peer.ErrBadName
 	// ErrTooLarge means that the fragment exceeds the size limit of this side or of the peer.
 	ErrTooLarge = peer.ErrTooLarge
-	// ErrTag means that the tag is above TagMax and reserved for the transport.
+	// ErrTag means that the tag is above TagMax, and is therefore reserved for the transport.
 	ErrTag = peer.ErrTag
 	// ErrTagTaken means that a layer of this module, such as a call.Node or a queue.Queue, already
-	// uses the tag. A new layer also gets ErrTagTaken if its tag already has a handler.
+	// uses the tag. The creation of a layer fails with ErrTagTaken if the layer's tag already has a
+	// handler.
 	ErrTagTaken = errors.New("btl: the tag is in use")
 	// ErrNoHandler means that the peer has no handler for the fragment's tag.
 	ErrNoHandler = peer.ErrNoHandler
@@ -78,9 +81,9 @@ var (
 	ErrContext = errors.New("btl: nil context")
 	// ErrEndpoint means that the endpoint is nil or belongs to another module.
 	ErrEndpoint = errors.New("btl: endpoint of another module")
-	// ErrState means that the caller does not own the fragment, because it was sent or freed, or
-	// belongs to another endpoint. For a Region, ErrState means that the Region is already exposed.
-	// For a value of the type Kept, ErrState means that the value already holds data.
+	// ErrState means that the caller does not own the fragment, because the fragment was sent or
+	// freed, or belongs to another endpoint. For a Region, ErrState means that the Region is already
+	// exposed. For a value of the type Kept, ErrState means that the value already holds data.
 	ErrState = peer.ErrState
 )
 

@@ -15,8 +15,8 @@ const (
 	// caller's memory. If Send returns Done, OnDone is not called, and the descriptor belongs to the
 	// module again.
 	Done Status = 1
-	// Queued means that OnDone will be called exactly once. The error argument of OnDone is nil if
-	// the peer has acknowledged every byte.
+	// Queued means that OnDone will be called exactly once. The error argument of OnDone is nil if the
+	// peer has acknowledged every byte, and otherwise says why the send has failed.
 	Queued Status = 2
 )
 
@@ -35,12 +35,12 @@ type Fragment struct {
 	// fragments. At most 8 unfinished fragments of an endpoint are treated as urgent at a time. Urgent
 	// has no effect while the send queue of the fragment's channel is more than half full. Urgent has
 	// no effect on fragments that follow a Fence, on fragments of several packets, and on memory
-	// operations such as puts. A fragment that overtakes others because of the flag Urgent is sent as
-	// if the flag Signal were set, and never shares a packet. Urgent saves time only if many queued
-	// messages are large, but fit into one packet each. For example, an urgent message of 8 bytes
-	// behind 64 queued messages of 32 KiB arrives after 36 µs instead of 334 µs. Even without Urgent,
-	// small messages are sent ahead of queued messages that need several packets. A continuous flow of
-	// urgent fragments delays the endpoint's other small fragments.
+	// operations such as puts. A fragment that overtakes queued fragments because of the flag Urgent
+	// is sent as if the flag Signal were set, and never shares a packet. Urgent saves time only if
+	// many queued messages are large, but fit into one packet each. For example, an urgent message of
+	// 8 bytes behind 64 queued messages of 32 KiB arrives after 36 µs instead of 334 µs. Even without
+	// Urgent, small messages are sent ahead of queued messages that need several packets. A continuous
+	// flow of urgent fragments delays the endpoint's small fragments that are not urgent.
 	Urgent bool
 
 	c peer.Fragment // the state of the message or operation
@@ -94,8 +94,8 @@ func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
 // PreparePieces works like Prepare for a payload in up to PiecesMax memory segments. The peer's
 // handler gets the bytes of all segments as one contiguous message. The bytes of the segments must
 // not change until OnDone is called or Send returns Done. The caller may reuse the slice "pieces"
-// itself after PreparePieces has returned. PreparePieces returns the errors of Alloc, and also
-// returns ErrTooLarge for more than PiecesMax segments.
+// itself after PreparePieces has returned. PreparePieces returns ErrTooLarge for more than
+// PiecesMax segments, and otherwise the errors of Alloc.
 func (ep *Endpoint) PreparePieces(tag Tag, pieces ...[]byte) (*Fragment, error) {
 	return fragmentOf(ep.c.All.Frags.PreparePieces(&ep.c, uint8(tag), pieces...))
 }

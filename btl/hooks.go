@@ -20,8 +20,8 @@ func (m *Module) Hooks() Hooks { return Hooks{m} }
 // the driver. After TakeOver, the receive state is updated before a message's handler runs, so that
 // a reply of the handler also acknowledges the message. After TakeOver, Progress reports
 // completions with OnDone (see Module.PullCompletions). TakeOver must be called before the first
-// peer connects. Only the first call of TakeOver has an effect and returns true, because a module
-// has one driver. Later calls of TakeOver return false. Any goroutine may call TakeOver.
+// peer connects. The first call of TakeOver returns true. All later calls have no effect and return
+// false, because a module has only one driver. Any goroutine may call TakeOver.
 func (h Hooks) TakeOver() bool {
 	if !h.m.driven.CompareAndSwap(false, true) {
 		return false
@@ -63,7 +63,7 @@ func (h Hooks) ClaimTag(tag Tag, mostBytes uint32, fn Handler) error {
 // might have left work for Progress. Enter ignores a time that is before the module's time.
 func (h Hooks) Enter(now Time) { h.m.all.At(now) }
 
-// Advance sets the module's time for methods without a time argument, and has no other effect.
+// Advance only sets the module's time, for methods without a time argument.
 func (h Hooks) Advance(now Time) { h.m.all.Tick(now) }
 
 // AcknowledgeAll sends outstanding ACKs before they are due, so that their timers do not wake the

@@ -22,9 +22,9 @@ var keptCounters = [...]Counter{
 // to the calling handler, or a part of this message. The result of k.Bytes does not change until
 // k.Release. Keep does not copy a message of one packet while fewer than Config.KeptPackets packets
 // are kept. Keep does not copy a larger message while at most Config.KeptPackets MiB of larger
-// messages are kept. If too much is kept, or if data does not belong to the handler's message, Keep
-// copies data to memory of k, which later copies reuse. Keep returns ErrState if k already holds
-// data.
+// messages are kept. If these limits are reached, or if data does not belong to the handler's
+// message, Keep copies data to memory of k, which later copies reuse. Keep returns ErrState if k
+// already holds data.
 func (m *Module) Keep(k *Kept, data []byte) error {
 	if k.in.Place() != keep.Nowhere {
 		return fmt.Errorf("%w: something is kept there", ErrState)
@@ -76,7 +76,7 @@ func (m *Module) arrive(ep *peer.Endpoint, tag uint8, data []byte) {
 // called. The result of PullArrivals is the number of messages in buf. If the result of
 // PullArrivals is less than len(buf), the queue is empty. A program with PullArrivals typically
 // loops, and in each round calls Progress once, and then PullArrivals until the queue is empty.
-// PullArrivals can also be called in a handler, and after Close.
+// PullArrivals may be called in a handler, and after Close.
 func (m *Module) PullArrivals(buf []Arrival) int {
 	for i := range buf {
 		m.rx.Arrivals.Recycle(&buf[i].in)

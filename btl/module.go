@@ -184,11 +184,11 @@ func (m *Module) Limits() Limits {
 
 // Handle registers the handler h for a tag, or removes the tag's handler if h is nil. A fragment
 // whose tag has no handler is refused. The sender of a refused fragment gets ErrNoHandler as the
-// argument of OnDone. If Send had returned Done, the function given to Flush gets ErrNoHandler
-// instead. Handlers should be registered before peers connect. If the handler of a tag changes
-// while the packets of a fragment arrive, the later packets might be refused. Handle replaces an
-// earlier handler of the tag. Handle returns ErrTag for a tag above TagMax, and ErrTagTaken for the
-// tag of a layer (Hooks.ClaimTag).
+// argument of OnDone, or of the function given to Flush if Send had returned Done. Handlers should
+// be registered before peers connect. If the handler of a tag changes while the packets of a
+// fragment arrive, the later packets might be refused. Handle replaces an earlier handler of the
+// tag. Handle returns ErrTag for a tag above TagMax, and ErrTagTaken for the tag of a layer
+// (Hooks.ClaimTag).
 func (m *Module) Handle(tag Tag, h Handler) error {
 	if tag > TagMax {
 		return fmt.Errorf("%w: %d (the last is %d)", ErrTag, tag, TagMax)
@@ -207,9 +207,9 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 // HandleUpTo registers a handler like Handle, for fragments of at most mostBytes, where 0 means no
 // limit. A fragment that needs several packets and exceeds mostBytes is refused at its first
 // packet, before memory is allocated for the fragment. The sender of a fragment that exceeds
-// mostBytes gets ErrUnwanted. If the sender has put the end of a fragment into a shared packet
-// (Config.PackBytes), a fragment of at most twice Limits.SegmentBytes might be delivered although
-// it exceeds mostBytes.
+// mostBytes gets ErrUnwanted. A fragment of at most twice Limits.SegmentBytes might be delivered
+// although it exceeds mostBytes, if the sender has put its end into a shared packet
+// (Config.PackBytes).
 func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	if err := m.Handle(tag, h); err != nil {
 		return err
@@ -227,9 +227,10 @@ func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.onEv
 func (m *Module) Stats() Stats { return load(&m.published) }
 
 // Wait sleeps until a packet arrives, Wake is called, or the timeout has passed. A negative timeout
-// means no limit. Wait can return before any of these events. Progress should be called before and
-// after Wait. If Wait returns after the module's Deadline, timers of the module expire late. Wait
-// returns fabric.ErrNotSupported if the fabric does not implement fabric.Waiter.
+// means no limit. Wait can return although no packet has arrived, Wake was not called, and the
+// timeout has not passed. Progress should be called before and after Wait. If Wait returns after
+// the module's Deadline, timers of the module expire late. Wait returns fabric.ErrNotSupported if
+// the fabric does not implement fabric.Waiter.
 func (m *Module) Wait(timeout time.Duration) error {
 	w, ok := m.all.Port.Dom.(fabric.Waiter)
 	if !ok {

@@ -42,9 +42,9 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 // takeFirst polls channel c for one completion, and handles the completion. If the completion is a
 // fragment in one packet, its handler is called at once, and the next call of Progress updates the
 // receive state. The fast receive is modelled on the usnic BTL of Open MPI
-// (btl_usnic_component_progress, btl_usnic_recv_fast). The result "more" of takeFirst is true if
-// further completions might be available. The result "fast" is true if this call of Progress should
-// end, and leave all other work to the next call.
+// (btl_usnic_component_progress, btl_usnic_recv_fast). The result "more" of takeFirst reports
+// whether more completions might be available on channel c. The result "fast" reports whether this
+// call of Progress should end, and leave all remaining work to the next call.
 func (m *Module) takeFirst(c *port.Channel, n *int) (more, fast bool, _ error) {
 	got, err := c.Poll(m.all.Clock.Now, 1)
 	if got == 0 && err == nil {
@@ -109,8 +109,8 @@ func (m *Module) receiveAll(mayFast bool) (n int, fast bool, err error) {
 }
 
 // The method "poll" polls a channel for at most "limit" completions, handles them, and adds the
-// number of received packets to *n. The result "more" of the method "poll" is true if further
-// completions might be available.
+// number of received packets to *n. The result "more" of the method "poll" reports whether more
+// completions might be available on the channel.
 func (m *Module) poll(c *port.Channel, limit int, n *int) (more bool, err error) {
 	var got int
 	limit = m.rx.Arrivals.Packets(limit)

@@ -16,12 +16,13 @@ const tendGap = time.Millisecond
 // received packets, and calls the OnDone functions of ended sends. If the argument "now" of
 // Progress is before the module's time, Progress uses the module's time instead. Progress never
 // blocks, and returns the number of packets received. If the first received packet is a whole
-// fragment, a call of Progress can deliver just this fragment (fast receive), and leave all other
-// work to the next call. While the queue of messages for PullArrivals is full (see HandlePulled),
-// Progress does nothing.
+// fragment, a call of Progress can deliver just this fragment (fast receive), and leave all
+// remaining work to the next call of Progress. While the queue of messages for PullArrivals is full
+// (see HandlePulled), Progress does nothing.
 //
-// Progress returns ErrReentrant inside a handler or callback, and ErrClosed after Close. Any other
-// error of Progress means that the fabric has failed; the program must close the module.
+// Progress returns ErrReentrant inside a handler or callback, and ErrClosed after Close. If
+// Progress returns an error other than ErrReentrant and ErrClosed, the fabric has failed, and the
+// program must close the module.
 func (m *Module) Progress(now Time) (int, error) {
 	if m.inProgress {
 		return 0, ErrReentrant
@@ -140,7 +141,7 @@ func (m *Module) goOn(n int, mayFast bool) (int, error) {
 	return n, nil
 }
 
-// restsOn completes a fast receive over a reliable fabric. If no other work is due, restsOn returns
+// restsOn completes a fast receive over a reliable fabric. If only polling is due, restsOn returns
 // true, and the following calls of Progress only poll, as before the fast receive. If a full call
 // of Progress is needed, restsOn returns false.
 func (m *Module) restsOn() bool {

@@ -6,9 +6,9 @@ import (
 	"gobtl/fabric"
 )
 
-// ReadyFd returns a file descriptor on which an event loop outside of Go, such as epoll in
-// C, can sleep. An event loop for ReadyFd runs in the goroutine that owns the modules, and
-// repeats the following steps:
+// ReadyFd returns a file descriptor on which an event loop outside of Go, such as epoll in C, can
+// sleep. An event loop for ReadyFd runs on the goroutine that owns the modules, and repeats the
+// following steps:
 //
 //  1. Call Progress of each module, and then Arm of each module.
 //  2. Sleep until a descriptor is readable, at most for the shortest time that Arm has returned.

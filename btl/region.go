@@ -48,8 +48,9 @@ func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 // ExposeAs works like Expose, but uses the caller's Region r, which must be new or closed, and
 // allocates nothing. If the argument "only" of ExposeAs is not nil, only the peer of the endpoint
 // "only" is allowed to access the region. ExposeAs returns the errors of Expose, ErrState if r is
-// already exposed, and ErrConfig for undefined rights. ExposeAs returns ErrEndpoint if the argument
-// "only" belongs to another module, and the error of the endpoint if it has ended.
+// already exposed, and ErrConfig for undefined rights. ExposeAs returns ErrEndpoint if the endpoint
+// "only" belongs to another module. If the endpoint "only" has ended, ExposeAs returns the error
+// with which this endpoint ended.
 func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) error {
 	switch {
 	case m.closed:

@@ -28,11 +28,11 @@ type AccessError = peer.AccessError
 
 // PreparePut lends the caller a fragment that writes mem to a memory region of the peer, beginning
 // at the given offset. A put calls no handler of the peer. If the error argument of OnDone is nil,
-// all bytes are written. If that error is ErrRemoteAccess, the peer does not have the target region
-// or does not allow the put. If the peer closes the region during a put, some bytes of the put
-// might have been written. Until OnDone is called, and after a failed put, the contents of the
-// target bytes are undefined. PreparePut returns the same errors as Alloc, and ErrRemoteAccess if
-// the sum of offset and length does not fit into a uint64.
+// all bytes are written. If the error argument of OnDone is ErrRemoteAccess, the peer does not have
+// the target region or does not allow the put. If the peer closes the region during a put, some
+// bytes of the put might have been written. Until OnDone is called, and after a failed put, the
+// contents of the target bytes are undefined. PreparePut returns the same errors as Alloc, and
+// ErrRemoteAccess if the sum of offset and length does not fit into a uint64.
 func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragment, error) {
 	return fragmentOf(ep.c.All.Frags.PreparePut(&ep.c, mem, target, offset))
 }
@@ -47,8 +47,9 @@ func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]b
 
 // PreparePutNotice lends the caller a put like PreparePut, with a message that notifies the peer of
 // the completed put. When all bytes are written, the peer calls its handler of the tag with a copy
-// of the argument "says", at most 64 bytes. If the error argument of OnDone is nil, the peer has
-// called the handler of the tag, or will call it. The region needs RemoteWrite and RemoteNotify.
+// of the slice "says", which has at most 64 bytes. If the error argument of OnDone is nil, the peer
+// has called the handler of the tag, or will call it. The region needs RemoteWrite and
+// RemoteNotify.
 //
 // PreparePutNotice returns the errors of PreparePut, ErrTag for an invalid tag, ErrTooLarge if the
 // argument "says" is too long, and ErrUnsupported if the peer does not support notifications.
@@ -64,7 +65,7 @@ func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, t
 // have changed. The region needs RemoteRead.
 //
 // PrepareGet returns the errors of PreparePut. PrepareGet returns ErrAgain while 256 operations of
-// this endpoint wait for a reply. PrepareGet also returns ErrAgain if this endpoint has used its
+// this endpoint wait for a reply. PrepareGet returns ErrAgain if this endpoint has reached its
 // share of the module's 4096 concurrent gets. PrepareGet returns ErrUnsupported if the peer does
 // not support gets.
 func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragment, error) {

@@ -14,15 +14,17 @@ import "gobtl/btl/internal/peer"
 //     beginning of the next call.
 //   - Fragments that fit into one packet but are too large to share a packet are posted in batches,
 //     the last batch by the next call of Progress.
-//   - Any other fragment joins the endpoint's queue, an urgent fragment at the front.
+//   - A fragment that is not sent in one of the ways above joins the endpoint's queue, an urgent
+//     fragment at the front.
 //
 // Send returns Queued if f has joined the queue, if f.Signal is set, or if the fabric reads the
-// payload in place. Send also returns Queued for a get, an atomic operation, and a put with a
-// completion notification. In all other cases Send returns Done, and the caller no longer owns f.
-// The argument "now" of Send is the present time, which a handler gets from Endpoint.Now. After an
-// error the caller still owns f. The error of Send is ErrState, ErrTooLarge, ErrUnsupported,
-// ErrClosed, or the error that has ended the endpoint. The immediate sending of a single small
-// fragment is modelled on the fast send path of Open MPI's usnic BTL.
+// payload in place. For a get, an atomic operation, and a put with a completion notification, Send
+// always returns Queued. If Send returns neither Queued nor an error, it returns Done. After Queued
+// or Done, the caller no longer owns f. The argument "now" of Send is the present time, which a
+// handler gets from Endpoint.Now. After an error the caller still owns f. The error of Send is
+// ErrState, ErrTooLarge, ErrUnsupported, ErrClosed, or the error that has ended the endpoint. The
+// immediate sending of a single small fragment is modelled on the fast send path of Open MPI's
+// usnic BTL.
 func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	done, err := ep.c.All.Sender.Send(&ep.c, now, &f.c, peer.SendOptions{
 		Signal: f.Signal, Urgent: f.Urgent, Told: f.OnDone != nil,

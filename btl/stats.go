@@ -77,7 +77,7 @@ const (
 	CntDropReassembly = stats.CntDropReassembly
 	CntDropNoHandler  = stats.CntDropNoHandler
 	CntDropAccess     = stats.CntDropAccess
-	// CntDropUnwanted counts chunks of fragments that the application has refused.
+	// CntDropUnwanted counts dropped chunks of fragments that the application has refused.
 	CntDropUnwanted  = stats.CntDropUnwanted
 	CntDropHandshake = stats.CntDropHandshake
 	CntDropLost      = stats.CntDropLost
@@ -119,7 +119,8 @@ const (
 	CntPathLowered = stats.CntPathLowered
 	// CntLoneAnswers counts sent packets whose ACK the peer can delay until its next message.
 	CntLoneAnswers = stats.CntLoneAnswers
-	// CntAsked counts packets that request an immediate ACK, or a confirmation (reliable fabric).
+	// CntAsked counts packets that request an immediate ACK or, over a reliable fabric, a
+	// confirmation.
 	CntAsked  = stats.CntAsked
 	CntPasses = stats.CntPasses
 )

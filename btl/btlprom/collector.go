@@ -11,7 +11,7 @@ import (
 
 // Collector is a prometheus.Collector for the counters of one module, or of all links of a Node. A
 // Collector must be registered only once with each registry. If one registry has Collectors of
-// several modules, their labels must differ.
+// several modules, the labels of these Collectors must differ.
 type Collector struct {
 	snapshots func() map[string]btl.Stats // by the value of the label "link"
 	links     bool                        // the metrics have the label "link"
@@ -33,8 +33,8 @@ type gaugeDesc struct {
 }
 
 // NewCollector returns a collector that calls the function "snapshot" at every scrape, on the
-// goroutine of the scrape. Every exported metric also has the given labels, which may be nil.
-// LabelValue converts a text to a valid label value.
+// goroutine of the scrape. Every exported metric has the given labels, which may be nil. LabelValue
+// converts a text to a valid label value.
 func NewCollector(snapshot func() btl.Stats, labels prometheus.Labels) *Collector {
 	return newCollector(&Collector{
 		snapshots: func() map[string]btl.Stats { return map[string]btl.Stats{"": snapshot()} },

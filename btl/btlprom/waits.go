@@ -24,8 +24,8 @@ type waitsDesc struct {
 }
 
 // NewWaits returns a collector that calls the function "snapshot" at every scrape, on the goroutine
-// of the scrape. Every exported metric also has the given labels, which may be nil. LabelValue
-// converts a text to a valid label value.
+// of the scrape. Every exported metric has the given labels, which may be nil. LabelValue converts
+// a text to a valid label value.
 func NewWaits(snapshot func() waiting.Counts, labels prometheus.Labels) *Waits {
 	labels = maps.Clone(labels)
 	for name, value := range labels {

@@ -31,8 +31,9 @@ func (n *Node) count(of *account, d load) {
 	}
 }
 
-// The method "admit" counts an answer of an Inline, and returns the answer's account. If the limits
-// do not allow the answer, the method "admit" returns the zero account.
+// The method "admit" counts an answer of an Inline towards the limits on answers, and returns what
+// it has counted. If the limits do not allow the answer, the method "admit" returns the zero
+// account.
 func (n *Node) admit(peer *btl.Endpoint, bytes int64) account {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -47,7 +48,8 @@ func (n *Node) admit(peer *btl.Endpoint, bytes int64) account {
 
 // The method "sent" removes an answer from the count of answers in progress, after the transport
 // has accepted the answer or the sending has failed. If the argument "held" is true, the answer
-// occupies memory of the transport, and its bytes still count until the peer has acknowledged it.
+// occupies memory of the transport, and the answer's bytes count until the peer has acknowledged
+// them.
 func (n *Node) sent(peer *btl.Endpoint, of account, held bool) {
 	if of.c == nil {
 		return
@@ -141,7 +143,7 @@ func (n *Node) takeSlot(kept place, bytes int) (slot chan struct{}) {
 	}
 }
 
-// leaveSlot frees the answer's slot, so that a further large answer of the same stream can be sent.
+// leaveSlot frees the answer's slot, so that the next large answer of the same stream can be sent.
 func (a *account) leaveSlot() {
 	if a.slot != nil {
 		<-a.slot

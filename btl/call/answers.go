@@ -79,9 +79,9 @@ const (
 	owedOverheadBytes = 64
 )
 
-// Even if other peers have used up the common limits, a peer without running requests can send one
-// request of at most smallBytes. Regardless of other peers, a peer without other answers can get
-// one answer of at most smallBytes.
+// Even if the limits for all peers together are reached, a peer without running requests can send
+// one request of at most smallBytes. Even if these limits are reached, a peer with at most
+// smallBytes of unacknowledged answers can get one more answer of at most smallBytes.
 const smallBytes = 64 << 10
 
 // Sent answers do not count towards AnswerBytes while they are at most unackedFree bytes together,
@@ -143,8 +143,8 @@ func (n *Node) host(name string) *callerHost {
 const callsKept = 16
 
 // If no call or answer of a peer is pending, the method "forget" frees unneeded memory of the
-// peer's state. If the peer's endpoint has also ended, the method "forget" deletes the whole state.
-// The calling function holds runMu.
+// peer's state. If, in addition, the peer's endpoint has ended, the method "forget" deletes the
+// whole state. The calling function holds runMu.
 func (n *Node) forget(peer *btl.Endpoint) {
 	c := n.callers[peer]
 	if c == nil || len(c.calls) > 0 || c.running > 0 || c.sending > 0 || len(c.owed) > 0 || c.paying ||
@@ -162,10 +162,10 @@ func (n *Node) forget(peer *btl.Endpoint) {
 	}
 }
 
-// The method "send" sends an answer from one of the Node's goroutines. If no send buffer is free,
-// the method "send" waits until the Node closes. The argument "of" of the method "send" describes
-// how the answer counts towards the limits. If the argument "early" is true, the counters of
-// answers are updated before the peer can receive the answer.
+// The method "send" sends an answer, and runs on one of the Node's goroutines. If no send buffer is
+// free, the method "send" waits for one, but at most until the Node closes. The argument "of" of
+// the method "send" describes how the answer counts towards the limits. If the argument "early" is
+// true, the counters of answers are updated before the peer can receive the answer.
 func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, of account) {
 	var err error
 	if len(body) <= bufferedBytesMax && !early {
@@ -197,7 +197,7 @@ func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, of account) er
 
 // sendAnswer sends an answer, or the status statusSize without the answer if the answer is larger
 // than the transport or the peer allows. sendAnswer returns the header and the body that were sent.
-// If sendAnswer succeeds, it also updates the counters of answers.
+// If sendAnswer succeeds, it updates the counters of answers.
 func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte, of account,
 ) (head, []byte, error) {
 	var u *unacked
@@ -223,8 +223,8 @@ func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte, of account,
 	return h, body, err
 }
 
-// The method "reply" sends an answer from the goroutine that drives the module. If no send buffer
-// is free, another goroutine of the Node sends the answer later. If the limits do not allow the
+// The method "reply" sends an answer, and runs on the goroutine that drives the module. If no send
+// buffer is free, a goroutine of the Node sends the answer later. If the limits do not allow the
 // answer, the method "reply" sends the status statusRoom instead.
 func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 	var of account
@@ -254,8 +254,8 @@ func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	return n.r.SendBuffered(context.Background(), peer, n.cfg.Tag, msg[:])
 }
 
-// mayAnswer reports whether the limits on unaccepted answers allow a further answer of the given
-// number of bytes. The caller holds runMu.
+// mayAnswer reports whether the limits on unacknowledged answers allow one more answer, of the
+// given number of bytes, to a peer. The caller holds runMu.
 func (n *Node) mayAnswer(c *caller, bytes int64) bool {
 	counted := c.against()
 	return counted == 0 && c.answerBytes <= smallBytes && bytes <= smallBytes ||
@@ -263,16 +263,16 @@ func (n *Node) mayAnswer(c *caller, bytes int64) bool {
 			mayShare(n.load.answerBytes, c.host.answerBytes, bytes, totalFactor*n.cfg.AnswerBytes)
 }
 
-// mayOwe reports whether the limit on the answers to all peers allows another queued answer to a
+// mayOwe reports whether the limit on the answers to all peers allows one more queued answer to a
 // peer. The caller holds runMu.
 func (n *Node) mayOwe(c *caller) bool {
 	most := int64(totalFactor) * n.cfg.AnswerBytes
 	return mayShare(n.load.answerBytes, c.host.answerBytes, owedOverheadBytes, most)
 }
 
-// The method "owe" queues an answer until a send buffer is free, and returns true. If the queued
-// answers of the peer or of all peers have reached their limit, or if the Node is closed, the
-// method "owe" returns false.
+// The method "owe" queues an answer until a send buffer is free, and reports whether it has queued
+// the answer. If the queued answers to the peer or to all peers have reached their limit, or if the
+// Node is closed, the method "owe" queues nothing.
 func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()

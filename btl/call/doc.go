@@ -26,8 +26,8 @@
 // The resources of a Node that each peer can use are limited. Config limits the calls (Concurrent,
 // Total), the bytes of requests (RequestBytes), and the bytes of answers that the peer has not
 // acknowledged (AnswerBytes). For an open stream, a server stores at most 2 MiB of the answer, of
-// which 1 MiB is sent but not acknowledged. For each peer, at most 1024 answers of handlers with
-// their own goroutines, and at most 32,768 other answers, can wait until the transport accepts
+// which at most 1 MiB is sent but not acknowledged. For each peer, at most 1024 answers of handlers
+// with their own goroutines, and at most 32,768 other answers, can wait until the transport accepts
 // them.
 //
 // Any goroutine may use a Node after its Runner was created. Start creates a Runner for a Node that

@@ -62,9 +62,9 @@ type Config struct {
 	// goroutines, 1 to 1<<40. A RequestBytes of 0 means 64 MiB. A call fails with ErrBusy if its
 	// request and the peer's running requests together exceed RequestBytes. A call fails with
 	// ErrRequestSize if its request alone exceeds RequestBytes. The limit for the requests of all
-	// peers together is 8*RequestBytes. When the requests of all peers exceed 8*RequestBytes, the
-	// requests of one host can take at most 16*RequestBytes minus the requests of all peers. A peer
-	// without a running request can always send one request of at most 64 KiB.
+	// peers together is 8*RequestBytes. When the requests of all peers together would exceed
+	// 8*RequestBytes, the requests of one host can take at most 16*RequestBytes minus the requests of
+	// all peers. A peer without a running request can always send one request of at most 64 KiB.
 	RequestBytes int64
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
 	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, further
@@ -72,9 +72,9 @@ type Config struct {
 	// Because acknowledgements arrive late, sent answers do not count if they are a single answer of
 	// any size, or at most 1 MiB together. Answers of at most 1 KiB count only until they are sent.
 	// The limit for the answers to all peers together is 8*AnswerBytes. When the answers to all peers
-	// exceed 8*AnswerBytes, the answers to one host can take at most 16*AnswerBytes minus the answers
-	// to all peers. A peer with at most 64 KiB of unacknowledged answers can always get one more
-	// answer of at most 64 KiB.
+	// together would exceed 8*AnswerBytes, the answers to one host can take at most 16*AnswerBytes
+	// minus the answers to all peers. A peer with at most 64 KiB of unacknowledged answers can always
+	// get one more answer of at most 64 KiB.
 	AnswerBytes int64
 	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to 1<<31
 	// bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, but at
@@ -262,7 +262,7 @@ func getHead(b []byte) (h head, name, body []byte, ok bool) {
 // New makes a Node that uses one tag of a module. After New, the caller registers the methods, and
 // calls Start. Before Start, only the goroutine that owns the module may use the Node. New returns
 // ErrConfig for an invalid configuration, an invalid tag, or a tag that already has a handler. For
-// an invalid tag, the error of New also matches btl.ErrTag.
+// an invalid tag, the error of New matches both ErrConfig and btl.ErrTag.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err

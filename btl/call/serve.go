@@ -52,7 +52,8 @@ func (n *Node) keepRoom(sizeBytes int) {
 }
 
 // The method "begin" runs a handler on a new goroutine. If the call belongs to a stream, the
-// argument "lent" of the method "begin" is the call's place in the stream's reservation.
+// argument "lent" of the method "begin" is the place that the server has reserved for the call when
+// the stream was opened.
 func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, lent place) {
 	ctx, cancel := n.ended, context.CancelFunc(nil)
 	if h.leftMs > 0 {
@@ -125,9 +126,9 @@ func (n *Node) statusOf(err error) status {
 	return statusEnded
 }
 
-// The method "enter" counts a call that begins, and returns statusOK. If the peer has reached a
-// limit, if a call with the same number is running, or if the Node is closing, the call is refused.
-// For a refused call, the method "enter" returns the status of the answer.
+// The method "enter" counts a call that begins and returns statusOK, or refuses the call and
+// returns the status with the reason. A call is refused if the peer has reached a limit, if a call
+// with the same number is running, or if the Node is closing.
 func (n *Node) enter(
 	s served, cancel context.CancelFunc, bytes int64, of place,
 ) (st status, kept place) {
@@ -156,8 +157,8 @@ func (n *Node) enter(
 	return statusOK, kept
 }
 
-// mayEnter reports whether the limits allow a further call of a peer. The calling function holds
-// runMu.
+// mayEnter reports whether the limits allow a peer to begin one more call. The calling function
+// holds runMu.
 func (n *Node) mayEnter(c *caller, bytes int64) bool {
 	all, host := &n.load, &c.host.load
 	return c.running < n.cfg.Concurrent && c.sending < sendingMax &&
@@ -170,9 +171,10 @@ func (n *Node) mayEnter(c *caller, bytes int64) bool {
 			mayShare(all.sending, host.sending, 1, totalFactor*sendingMax))
 }
 
-// The method "leave" records that the handler of a call has returned. The results of the method
-// "leave" are the account of the answer, and whether the limits on answers allow the server to send
-// it. If the call belongs to a stream, an answer of at most one chunk is always allowed.
+// The method "leave" records that the handler of a call has returned. The result "of" describes how
+// the answer counts towards the limits on answers, and the result "room" reports whether these
+// limits allow the server to send the answer. If the call belongs to a stream, the result "room" is
+// true for an answer of at most one chunk.
 func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64,
 ) (of account, room bool) {
 	n.runMu.Lock()

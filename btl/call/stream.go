@@ -23,7 +23,8 @@ import (
 //	       <------- the chunk, which may be the last one, or the handler's error
 //	end, if it has not come to that -------> the handler's context ends
 //
-// A slow reader delays the writer, and neither side stores more than streamWindow chunks.
+// A slow reader delays the writer, and neither side stores more than streamWindow chunks of one
+// direction of a stream.
 //
 // The columns of the table below are the offset, the size in bytes, and the meaning of a field in a
 // request that belongs to a stream.
@@ -40,8 +41,8 @@ import (
 
 // StreamHandler reads a request and writes an answer, both as streams at the same time. Each call
 // of a StreamHandler runs on its own goroutine, and the argument ctx is cancelled like the context
-// of a Handler. The bytes of each Write to the argument "answer" are sent without waiting for
-// further Writes. A Write of the handler blocks while the client does not read, and a Read of the
+// of a Handler. The bytes of each Write to the argument "answer" are sent without waiting for the
+// next Write. A Write of the handler blocks while the client does not read, and a Read of the
 // handler blocks while the client sends nothing. When the StreamHandler returns, the unread part of
 // the request is dropped, and the client receives the written bytes and then the returned error.
 type StreamHandler func(ctx context.Context, peer *btl.Endpoint,
@@ -165,7 +166,7 @@ func (t *turns) wait(ctx context.Context, s *stream, seq uint32) error {
 	}
 }
 
-// The method "enter" makes and returns the channel of the call with the number seq.
+// The method "enter" makes and returns the channel on which the call with the number seq waits.
 func (t *turns) enter(seq uint32) (turn chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -352,7 +353,8 @@ func (s *stream) leave() {
 }
 
 // The method "push" passes a chunk of the request to the handler, and returns when the handler has
-// read from the chunk. If the client cancels the call earlier, the method "push" ends the stream.
+// begun to read the chunk. If the client cancels the call before the handler takes the chunk, the
+// method "push" ends the stream.
 func (s *stream) push(ctx context.Context, h streamHead, data []byte) error {
 	err := s.pushes.wait(ctx, s, h.seq)
 	if err == nil {

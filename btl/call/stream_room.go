@@ -4,11 +4,11 @@ import "gobtl/btl"
 
 // The method "reserve" reserves calls for a stream that a client opens, and returns true, or
 // returns false if the limits do not allow the stream. The call that opens the stream does not use
-// the reservation, and ends before the client makes any other call of the stream. If the Node has
-// no other calls, the stream is accepted regardless of the limits. A peer's second and further
-// streams leave one eighth of Total to other calls and to peers without a stream. When the limit
-// for all peers is reached, mayShare decides whether the host of the peer can have another stream,
-// so that the streams of one host do not exclude other hosts.
+// the reservation, and ends before the client makes the next call of the stream. If the Node has no
+// other calls, the stream is accepted regardless of the limits. One eighth of Total is reserved for
+// calls outside of streams, and for the first stream of each peer. When the limit for all peers is
+// reached, mayShare decides whether the host of the peer can have one more stream, so that the
+// streams of one host do not exclude other hosts.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -23,7 +23,8 @@ func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	return true
 }
 
-// mayReserve reports whether the limits for all peers together allow a further stream of a peer.
+// mayReserve reports whether the limits for all peers together allow a peer to open one more
+// stream.
 func (n *Node) mayReserve(c *caller) bool {
 	all, host, calls := &n.load, &c.host.load, n.cfg.Total
 	if c.reserved > 0 {
@@ -64,7 +65,7 @@ type place struct {
 // the methods of the type "place" hold Node.runMu.
 func (p place) lives() bool { return p.stream != nil && !p.stream.over }
 
-// The method "take" occupies a place in a stream's reservation, or returns false if no place is
+// The method "take" occupies a place in a stream's reservation, and reports whether a place was
 // free.
 func (p place) take() bool {
 	if p.stream == nil || p.stream.free[p.of] == 0 {

@@ -20,8 +20,8 @@ var (
 	ErrBacklog = errors.New("conn: backlog is full")
 	// ErrConns means that the number of Conns with the peer has reached ConnsMax.
 	ErrConns = errors.New("conn: too many connections with the peer")
-	// ErrStopped means that the peer has closed the Conn or its reading side (CloseRead), so that
-	// further Writes are useless.
+	// ErrStopped means that the peer has closed the Conn or its reading side (CloseRead), so that the
+	// peer will not read any more bytes.
 	ErrStopped = errors.New("conn: the peer reads no more")
 	// ErrReset means that the peer has closed the Conn, and has dropped unsent bytes because this side
 	// did not read in time (see Conn.Close).
@@ -51,18 +51,18 @@ type Config struct {
 	// MiB. A WindowBytes of 0 means 256 KiB. The two sides can use different values of WindowBytes.
 	WindowBytes int
 	// WindowBytesMax is the maximum size to which the window of a Conn grows, WindowBytes to 64 MiB. A
-	// WindowBytesMax of 0 means 16 times WindowBytes, or TotalBytes if that is set and smaller. The
+	// WindowBytesMax of 0 means 16 times WindowBytes, limited to TotalBytes if TotalBytes is set. The
 	// window of a Conn grows if the sender has filled it and the application has read all received
 	// bytes. While more than eight Conns of the Node transfer data, no window grows, and grown windows
-	// shrink. For the windows of one host, at most four transferring Conns of each other host are
-	// counted.
+	// shrink. In the count of Conns that stops the growth of the windows of one host, each other host
+	// counts as at most four Conns.
 	WindowBytesMax int
 	// GrowthBytes is the maximum growth of the windows of all Conns together, at most 1<<40 bytes. A
 	// GrowthBytes of 0 means 512 times WindowBytes. In one step, a window can grow by at most a
 	// quarter of the unused part of GrowthBytes. The windows of all Conns with one host together can
 	// grow by at most half of GrowthBytes.
 	GrowthBytes int64
-	// ConnsMax limits the number of Conns that one peer opens, and also the number of Conns that this
+	// ConnsMax limits both the number of Conns that one peer opens, and the number of Conns that this
 	// side opens to one peer. The range of ConnsMax is 1 to 1<<20. A ConnsMax of 0 means 1024. An
 	// ended Conn with unread bytes still counts towards ConnsMax.
 	ConnsMax int
@@ -71,24 +71,25 @@ type Config struct {
 	// host can open about (TotalConns-n)/2 Conns.
 	TotalConns int
 	// Backlog is the maximum number of Conns of a Listener that wait for Accept, 1 to 1<<16. A Backlog
-	// of 0 means 128. If n Conns of other hosts are in the backlog, it accepts about (Backlog-n)/2
+	// of 0 means 128. If a backlog contains n Conns of other hosts, it accepts about (Backlog-n)/2
 	// Conns of one host.
 	Backlog int
 	// GoneBytes is the maximum amount of memory for ended Conns with unread bytes, at most 1<<40
 	// bytes. A GoneBytes of 0 means 64 times WindowBytes. An ended Conn with unread bytes counts
-	// towards GoneBytes with 4096 bytes plus its buffer. When GoneBytes is exceeded, the oldest ended
-	// Conn of the host that uses most of the memory loses its bytes, and its Reads fail. GoneBytes
-	// also includes closed Conns with unsent bytes, and Conns whose Dial failed before the peer
-	// answered. If a closed Conn loses its unsent bytes, the Reads of its peer return ErrReset.
+	// towards GoneBytes with 4096 bytes plus the size of its buffer. When GoneBytes is exceeded, the
+	// oldest ended Conn of the host that uses most of the memory loses its bytes, and its Reads fail.
+	// Closed Conns with unsent bytes, and Conns whose Dial failed before the peer answered, count
+	// towards GoneBytes like ended Conns. If a closed Conn loses its unsent bytes, the Reads of its
+	// peer return ErrReset.
 	GoneBytes int64
 	// TotalBytes is the maximum size of the receive buffers of all Conns that have not ended,
 	// WindowBytesMax to 1<<40 bytes. A TotalBytes of 0 means 1024 times WindowBytes, but not less than
 	// WindowBytesMax. The receive buffer of a Conn grows as bytes arrive, up to the size of the
 	// window. When TotalBytes is exceeded, the Node first frees the receive buffers without unread
-	// bytes. If that does not suffice, the Node aborts endpoints until at most seven eighths of
-	// TotalBytes are in use, beginning with the host and the peer that use the most memory. The
-	// application can still read the bytes that an aborted Conn has received without a gap, as far as
-	// GoneBytes allows.
+	// bytes. Then the Node aborts endpoints until at most seven eighths of TotalBytes are in use. The
+	// first endpoint to be aborted is the one that uses the most memory on the host that uses the most
+	// memory. The application can still read the bytes that an aborted Conn has received without a
+	// gap, as far as GoneBytes allows.
 	TotalBytes int64
 }
 
@@ -106,7 +107,8 @@ const (
 	goneFactor     = 64
 	totalFactor    = 1024
 	totalBytesMax  = 1 << 40
-	// goneBytes is the memory that counts for an ended Conn, in addition to its buffer.
+	// goneBytes is the memory that an ended Conn counts towards Config.GoneBytes, in addition to its
+	// buffer.
 	goneBytes = 4096
 )
 

@@ -75,9 +75,10 @@ func (q *request) end(op string, err error) (int, error) {
 }
 
 // Read reads received bytes, and waits until at least one byte has arrived. Read returns io.EOF at
-// the end of the stream, and after CloseRead. Other errors of Read, wrapped in a net.OpError, are
-// os.ErrDeadlineExceeded, net.ErrClosed, and the error that ended the Conn. Read returns the error
-// that ended the Conn only when all bytes that were received without a gap have been read.
+// the end of the stream, and after CloseRead. All errors of Read except io.EOF are wrapped in a
+// net.OpError, and are os.ErrDeadlineExceeded, net.ErrClosed, or the error that ended the Conn.
+// Read returns the error that ended the Conn only when all bytes that were received without a gap
+// have been read.
 func (c *Conn) Read(b []byte) (int, error) {
 	q := c.request(b)
 	return q.end("read", c.n.r.Await(context.Background(), q.beginRead))
@@ -156,8 +157,8 @@ func (q *request) write(_ *btl.Module, w runner.Waker) error {
 // net.ErrClosed.
 //
 // After Close, unsent bytes are dropped if the peer's window stays full for one minute, or for
-// btl.Config.PeerTimeout if that is longer. Unsent bytes are also dropped if closed Conns with
-// unsent bytes need too much memory (see Config.GoneBytes). If unsent bytes were dropped, the
+// btl.Config.PeerTimeout if that is longer. After Close, unsent bytes are dropped if closed Conns
+// with unsent bytes need too much memory (see Config.GoneBytes). If unsent bytes were dropped, the
 // peer's Reads return the bytes that have arrived, and then ErrReset instead of io.EOF.
 func (c *Conn) Close() error { return c.do("close", c.close) }
 
@@ -233,7 +234,8 @@ type deadline struct {
 	passed bool
 }
 
-// The method "set" sets the deadline. If the deadline has already passed, pending calls end.
+// The method "set" sets the deadline. If the deadline has already passed, the pending Reads or
+// Writes end with os.ErrDeadlineExceeded.
 func (d *deadline) set(c *Conn, t time.Time) {
 	defer c.shutWrites()
 	d.stop()

@@ -10,8 +10,8 @@ const copyBytes = 64 << 10
 
 var copies = sync.Pool{New: func() any { return new([copyBytes]byte) }}
 
-// ReadFrom (io.ReaderFrom) writes all bytes that it reads from r, and returns the number of bytes
-// written. When a Read of r returns io.EOF, the error of ReadFrom is nil.
+// ReadFrom (io.ReaderFrom) writes all bytes that it reads from r to the Conn, and returns the
+// number of bytes written. When a Read of r returns io.EOF, the error of ReadFrom is nil.
 func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 	return move(r.Read, c.Write)
 }

@@ -71,9 +71,9 @@ func (n *Node) dialOnce(ctx context.Context, ep *btl.Endpoint, service string) (
 	return c, err
 }
 
-// pauseDial waits before another attempt of Dial, and returns true. The argument "began" of
-// pauseDial is the time at which Dial began, on the clock of sinceStart. If Dial must give up,
-// pauseDial returns false.
+// pauseDial waits before the next attempt of Dial, and reports whether Dial should make this
+// attempt. The argument "began" of pauseDial is the time at which Dial began, on the clock of
+// sinceStart.
 func (n *Node) pauseDial(ctx context.Context, tries int, began int64) bool {
 	var random [8]byte
 	rand.Read(random[:]) // never fails (crypto/rand)

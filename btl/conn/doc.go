@@ -26,21 +26,21 @@
 // Fragments can arrive in another order than they were sent, so the receiver sorts the bytes of the
 // stream by the offsets in the data messages. The receiver of window limits uses the largest one,
 // so a window limit that arrives late has no effect. A side has at most inFlightMax data fragments
-// of a Conn in flight, which also limits the number of gaps in the received bytes. Messages for a
-// Conn that has ended are dropped. A message that violates the protocol of package conn ends the
+// of a Conn in flight, which limits the number of gaps in the received bytes. Messages for a Conn
+// that has ended are dropped. A message that violates the protocol of package conn ends the
 // endpoint.
 //
 // Small Writes in a burst are buffered and sent together (see writebuffer.go). The first buffered
 // Write starts a goroutine that sends the buffered bytes when the writing goroutine blocks. A Read
-// of any Conn also sends the buffered bytes of all Conns of its Node.
+// of any Conn sends the buffered bytes of all Conns of the same Node.
 //
 // A Write of a Conn blocks while the number of unread bytes at the peer equals the window. The
-// window of a Conn is WindowBytes, or more if the path needs a larger one (see growth.go). The
-// window limits the receive buffer of a Conn, which is allocated only when bytes arrive.
-// Config.TotalBytes limits the memory of all Conns together. Bytes that were written before Close
-// are delivered after Close, provided that the peer reads them in time (see Conn.Close). A Conn
-// ends when its endpoint ends. Calls that wait for a dead peer fail after btl.Config.PeerTimeout,
-// plus btl.Config.KeepAlive if no packets are in flight to the peer.
+// window of a Conn is WindowBytes at first, and grows if the path needs a larger window (see
+// growth.go). The window limits the receive buffer of a Conn, which is allocated only when bytes
+// arrive. Config.TotalBytes limits the memory of all Conns together. Bytes that were written before
+// Close are delivered after Close, provided that the peer reads them in time (see Conn.Close). A
+// Conn ends when its endpoint ends. Calls that wait for a dead peer fail after
+// btl.Config.PeerTimeout, plus btl.Config.KeepAlive if no packets are in flight to the peer.
 //
 // Any goroutine may call all methods of this package. Only the goroutine that drives the module
 // accesses the state of a Conn.

@@ -24,9 +24,10 @@ type growth struct {
 	came   int                // bytes received in the epoch of the latest bytes
 }
 
-// Windows grow only while at most busyConnsMax Conns of the Node are busy (transfer data). For the
-// windows of one host, at most busyOfHostMax busy Conns of each other host are counted. One host
-// with many busy Conns therefore does not prevent the growth of the windows of all other hosts.
+// Windows grow only while at most busyConnsMax Conns of the Node are busy (transfer data). When the
+// busy Conns are counted for the windows of one host, each other host counts as at most
+// busyOfHostMax Conns. One host with many busy Conns therefore does not prevent the growth of the
+// windows of all other hosts.
 const (
 	busyConnsMax  = 8
 	busyOfHostMax = busyConnsMax / 2
@@ -151,9 +152,9 @@ func (c *Conn) grow() {
 	}
 }
 
-// The method "shrink" resets the window to its initial size and returns true. If the initial size
-// does not suffice for the unread bytes and the bytes that the peer is still allowed to send, the
-// method "shrink" only returns false.
+// The method "shrink" resets the window to its initial size, and reports whether it has done so. If
+// the unread bytes and the bytes that the peer is still allowed to send exceed the initial size,
+// the method "shrink" changes nothing.
 func (c *Conn) shrink() bool {
 	least := c.n.cfg.WindowBytes
 	if c.told-c.read > uint64(least) {
@@ -167,8 +168,8 @@ func (c *Conn) shrink() bool {
 	return true
 }
 
-// The method "ungrow" resets the window to its initial size, and subtracts its growth from the
-// total growth of all windows.
+// The method "ungrow" resets the window to its initial size, and subtracts the window's growth from
+// the total growth of all windows.
 func (c *Conn) ungrow() {
 	grown := int64(c.window) - int64(c.n.cfg.WindowBytes)
 	c.n.grown -= grown

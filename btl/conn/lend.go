@@ -38,7 +38,7 @@ func (c *Conn) lends(rest []byte) bool {
 }
 
 // The method "lend" sends the bytes b, a part of the slice given to Write, as one message without a
-// copy. The method "lend" has the same results as sendSome.
+// copy. The results of the method "lend" have the same meaning as those of sendSome.
 func (c *Conn) lend(q *request, b []byte) (int, error) {
 	n := c.n
 	l := n.takeLent()
@@ -93,8 +93,8 @@ func (l *lent) onDone(_ *btl.Fragment, err error) {
 }
 
 // endWrite makes a Write return the given error or nil, as soon as the transport no longer reads
-// the Write's bytes. The caller must not use the request after endWrite, because another Read or
-// Write might have reused it.
+// the Write's bytes. The caller must not use the request object after endWrite, because another
+// Read or Write might have reused this object.
 func (q *request) endWrite(err error) {
 	q.over, q.err = true, err
 	if q.lent == 0 {

@@ -41,8 +41,8 @@ func hostPort(address string) string {
 // Network returns "btl".
 func (Addr) Network() string { return network }
 
-// String returns the module's address. If the service has a name that is not empty, a slash and the
-// name follow.
+// String returns the module's address, followed by a slash and the name of the service unless this
+// name is empty.
 func (a Addr) String() string {
 	if a.Service == "" {
 		return a.Address
@@ -64,7 +64,8 @@ type Listener struct {
 }
 
 // Listen makes a Listener that accepts the Conns of a service. The service's name has at most 255
-// bytes, and can be empty. The error of Listen is ErrInUse, ErrService, or net.ErrClosed.
+// bytes, and can be empty. Listen returns ErrInUse if the service already has a Listener,
+// ErrService for a longer name, and net.ErrClosed after Close of the Node.
 func (n *Node) Listen(service string) (*Listener, error) {
 	l := &Listener{n: n, service: service, of: map[string]int{}}
 	err := n.r.Do(context.Background(), func(*btl.Module) error {

@@ -94,8 +94,8 @@ const refusedMax = 1024
 
 // New makes a Node that uses one tag of a module. After New, the caller calls Start, or passes the
 // Node's Layer to runner.New. Before the Runner starts, only the goroutine that owns the module may
-// use the Node. New returns ErrConfig for an invalid configuration, and also if the tag already has
-// a handler.
+// use the Node. New returns ErrConfig if the configuration is invalid, or if the tag already has a
+// handler.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -141,12 +141,12 @@ func (n *Node) Layer() runner.Layer {
 	}
 }
 
-// Close closes all Listeners and Conns, and prevents new ones. Close waits until all written bytes
-// are sent, but at most until ctx is cancelled. Close also stops waiting if no bytes could be sent
-// for one second, or after ten seconds in total. Bytes that are unsent when Close returns are lost,
-// and the peer's Reads return an error. Close does not wait until sent bytes have arrived, but
-// Close of the Runner does. Close returns the error of ctx, or btl.ErrClosed if the Runner has
-// ended.
+// Close closes all Listeners and Conns, and prevents new Listeners and Conns. Close waits until all
+// written bytes are sent, but at most until ctx is cancelled. Close stops waiting when no bytes
+// could be sent for one second, and after ten seconds in total. Bytes that are unsent when Close
+// returns are lost, and the peer's Reads return an error. Node.Close does not wait until the sent
+// bytes have arrived at the peer, but Close of the Runner does. Close returns the error of ctx, or
+// btl.ErrClosed if the Runner has ended.
 func (n *Node) Close(ctx context.Context) error {
 	err := n.r.Do(ctx, func(*btl.Module) error {
 		n.closed = true
@@ -364,8 +364,9 @@ func (n *Node) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 // errProtocol means that the peer has sent a message that package conn never sends.
 var errProtocol = errors.New("conn: protocol violated")
 
-// onOpen accepts or refuses a Conn that a peer opens, and returns true. If the peer violates the
-// protocol, or if too many refusals to the peer wait for send buffers, onOpen returns false.
+// onOpen accepts or refuses a Conn that a peer opens, and reports whether the peer's endpoint can
+// continue. The endpoint must end if the peer has violated the protocol, or if too many refusals to
+// the peer wait for send buffers.
 func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string) bool {
 	named := name{ep, false, id}
 	if n.conns[named] != nil {
@@ -394,8 +395,8 @@ func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string)
 	return len(p.refused) <= refusedMax
 }
 
-// mayOpen reports whether the peers on the host with the given name can open another Conn. If other
-// hosts have opened n Conns, the peers on one host can open about (TotalConns-n)/2 Conns.
+// mayOpen reports whether the peers on the host with the given name can open one more Conn. If
+// other hosts have opened n Conns, the peers on one host can open about (TotalConns-n)/2 Conns.
 func (n *Node) mayOpen(name string) bool {
 	ofHost := 0
 	if h := n.hosts[name]; h != nil {

@@ -101,8 +101,8 @@ func (c *Conn) reset() {
 	c.fail(errOrphan)
 }
 
-// The method "shrink" moves the unsent bytes of a closed Conn to a block of exactly their size, and
-// returns their number.
+// The method "shrink" moves the unsent bytes of a closed Conn to a memory block of exactly their
+// size, and returns the number of these bytes.
 func (w *writeBuffer) shrink() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -39,8 +39,8 @@ const (
 	ringBytesMin = 4 << 10
 )
 
-// onData stores received bytes of the stream, and returns true. If some bytes exceed the window, or
-// were received before, onData returns false.
+// onData stores received bytes of the stream and returns true, or returns false if some of the
+// bytes exceed the window or were received before.
 func (c *Conn) onData(at uint64, data []byte) bool {
 	to := at + uint64(len(data))
 	if to > c.told || at < c.next || c.ended && to > c.end {
@@ -76,9 +76,9 @@ func (c *Conn) onData(at uint64, data []byte) bool {
 	return true
 }
 
-// addEarly records a range of bytes that was received after a gap, and returns true. If some of the
-// bytes were received before, or if there are already earlyMax ranges after gaps, addEarly returns
-// false.
+// addEarly records a range of bytes that was received after a gap, and reports whether this range
+// is valid. A range is not valid if some of its bytes were received before, or if there are already
+// earlyMax ranges after gaps.
 func (c *Conn) addEarly(s span) bool {
 	i, _ := slices.BinarySearchFunc(c.early, s.from, func(e span, from uint64) int {
 		if e.to <= from {
@@ -179,8 +179,8 @@ func (c *Conn) mayRead() error {
 	return c.err
 }
 
-// onFin handles the peer's message that the stream ends at the offset "end", and returns true. If
-// this offset contradicts earlier messages, onFin returns false.
+// onFin handles the peer's message that the stream ends at the offset "end", and returns true, or
+// returns false if this offset contradicts earlier messages.
 func (c *Conn) onFin(end uint64) bool {
 	last := c.next
 	if len(c.early) > 0 {

@@ -77,10 +77,10 @@ func (c *Conn) answered(err error) {
 	}
 }
 
-// The method "advance" sends a Conn's pending messages as far as send buffers are free. If other
-// Conns of the peer already wait for send buffers, the Conn joins the end of their queue before it
-// sends bytes of its stream. If both directions have ended, the method "advance" removes the Conn.
-// A Conn that has unread bytes, or that waits for Accept, is not removed.
+// The method "advance" sends a Conn's pending messages as far as send buffers are free. If Conns
+// with the same peer already wait for send buffers, the Conn joins the end of their queue before it
+// sends bytes of its stream. If both directions have ended, the method "advance" removes the Conn,
+// unless the Conn has unread bytes or waits for Accept.
 func (c *Conn) advance() {
 	if c.waits || c.gone() {
 		return
@@ -98,8 +98,8 @@ func (c *Conn) advance() {
 func (c *Conn) gone() bool { return c.err != nil || c.n.conns[c.name] != c }
 
 // The method "send" sends a Conn's pending control messages, and at most the given number of data
-// messages. The result "more" of the method "send" is true if the Conn has more data messages to
-// send, and the result "again" is true if no send buffer was free.
+// messages. The result "more" of the method "send" reports whether the Conn still has data messages
+// to send, and the result "again" reports whether send buffers were lacking.
 func (c *Conn) send(messages int) (more, again bool) {
 	err := c.sendDue(dueOpen, head{kind: kindOpen, value: c.told})
 	if err == nil && c.accepted {

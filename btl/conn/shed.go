@@ -16,8 +16,8 @@ func (c *Conn) count(bytes int) {
 }
 
 // When the receive buffers of all Conns exceed TotalBytes, the method "shed" frees memory until at
-// most seven eighths of TotalBytes are in use. Freeing more than necessary makes the calls of
-// "shed", which searches through all Conns, rare.
+// most seven eighths of TotalBytes are in use. Because the method "shed" searches through all
+// Conns, it frees more than necessary, so that it is called rarely.
 func (n *Node) shed() {
 	for _, c := range n.conns {
 		if c.read == c.next && len(c.early) == 0 {

@@ -8,7 +8,7 @@ import (
 
 // writeBuffer contains the bytes of small Writes that are not sent yet. The first buffered Write
 // starts a goroutine that sends the buffered bytes. A Read of any Conn of the Node, or an
-// unbuffered call of the same Conn, sends the buffered bytes earlier.
+// unbuffered call of the same Conn, sends the buffered bytes without waiting for this goroutine.
 type writeBuffer struct {
 	mu      sync.Mutex
 	shut    bool  // no Write is buffered: writing fails, or may fail
@@ -44,9 +44,9 @@ var started = time.Now()
 func sinceStart() int64 { return int64(time.Since(started)) }
 
 // The method "take" tries to buffer a Write. The result "taken" reports whether the Write was
-// buffered. The result "first" of the method "take" is true if the caller must add the Conn to the
-// Node's list of Conns with buffered bytes. If the Write was not buffered, the caller must call the
-// method "ended" at the end of the Write.
+// buffered. The result "first" of the method "take" reports whether the caller must add the Conn to
+// the Node's list of Conns with buffered bytes. If the Write was not buffered, the caller must call
+// the method "ended" at the end of the Write.
 func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,8 +141,8 @@ type unsentBytes struct {
 }
 
 // The type "budget" limits the memory of the write buffers of the Conns with one host. If the write
-// buffers for other hosts use n bytes, those for one host can use about (unsentBytesMost-n)/2
-// bytes. The zero value of the type "budget" has no limit.
+// buffers for other hosts use n bytes, the write buffers for one host can use about
+// (unsentBytesMost-n)/2 bytes. The zero value of the type "budget" has no limit.
 type budget struct {
 	host *atomic.Int64
 	all  *unsentBytes
@@ -169,8 +169,8 @@ func (w *writeBuffer) unlist() {
 	w.listed = false
 }
 
-// After setShut with a true argument "shut", further Writes are not buffered. If the argument
-// "unwanted" is true, setShut drops the buffered bytes.
+// The argument "shut" of setShut says whether later Writes are prevented from being buffered. If
+// the argument "unwanted" is true, setShut drops the buffered bytes.
 func (w *writeBuffer) setShut(shut, unwanted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,8 +208,8 @@ func (d *dirty) take() []*Conn {
 	return d.taken
 }
 
-// The method "done" returns true if no Conn has buffered bytes. The goroutine that sends buffered
-// bytes must then end.
+// The method "done" reports whether no Conn has buffered bytes, so that the goroutine that sends
+// buffered bytes must end.
 func (d *dirty) done() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -29,10 +29,10 @@ type Config struct {
 	// Tag is the module's tag for the Queue, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
 	// Bytes is the maximum size of the messages of one peer that wait for Take, from 1024 to 1<<40
-	// bytes. A Bytes of 0 means 4 MiB. Each message counts as its length plus 64 bytes. Bytes also
-	// limits the size of the sent messages that one peer has not acknowledged, except that a single
-	// message of any size can be sent alone. The peer's Bytes limits the size of the sent messages
-	// that wait for Take at the peer.
+	// bytes. A Bytes of 0 means 4 MiB. Each message counts as its length plus 64 bytes. Bytes limits
+	// the size of the sent messages that one peer has not acknowledged, except that a single message
+	// of any size can be sent alone. The peer's Bytes limits the size of the sent messages that wait
+	// for Take at the peer.
 	Bytes int64
 	// TotalBytes is the maximum size of the messages of all connected peers that wait for Take, from
 	// Bytes to 1<<40 bytes. A TotalBytes of 0 means 64 times Bytes. Each message counts as its length
@@ -252,8 +252,8 @@ func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 }
 
 // The method "due" reports whether a new limit on the peer's total bytes must be sent to the peer.
-// A new limit is due if Take has returned a quarter of the window since the latest limit was sent.
-// A new limit is also due if a Send at the peer waits and Take has returned all received messages.
+// A new limit is due if Take has returned a quarter of the window since the latest limit was sent,
+// or if a Send at the peer waits and Take has returned all received messages.
 func (in *inbox) due(window int64) bool {
 	untold := in.taken - in.told
 	return !in.ended && (untold >= window/limitParts ||
@@ -272,8 +272,8 @@ func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 }
 
 // The method "keep" appends a received message to the inbox of its peer. If the message exceeds the
-// peer's limit, the endpoint of the peer is aborted. If the message exceeds TotalBytes, an endpoint
-// of the host whose messages use the most bytes is aborted.
+// peer's limit, the endpoint of the peer is aborted. If the messages of all peers then exceed
+// TotalBytes, an endpoint of the host whose messages use the most bytes is aborted.
 func (q *Queue) keep(peer *btl.Endpoint, body []byte) {
 	for _, ep := range q.tryKeep(peer, body) {
 		ep.Abort()

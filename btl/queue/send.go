@@ -41,8 +41,9 @@ func (s *sender) end(err error) {
 // message. If the peer's queue is full, Send waits until the peer has taken enough messages with
 // Take. If ctx is cancelled while Send waits, the message is not sent. Send returns ErrTooLarge if
 // data is larger than the peer's queue, and btl.ErrTooLarge if data exceeds the maximum size of a
-// fragment. The other errors of Send are ErrClosed, the error of the endpoint, and the error of
-// ctx. If the peer has no Queue with the same tag, Send waits until ctx is cancelled.
+// fragment. Send returns ErrClosed after Close of the Queue, the error of the endpoint if the
+// endpoint has ended, or the error of ctx. If the peer has no Queue with the same tag, Send waits
+// until ctx is cancelled.
 func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -92,7 +93,7 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 // goOn wakes the Sends that the peer's limit on bytes allows. The peer normally raises its limit
 // only after Take has returned a quarter of the window, so a message of more than three quarters of
 // the window could wait forever. If a message of more than three quarters of the window waits, goOn
-// sends a hello message, which requests an earlier limit.
+// sends a hello message, which asks the peer to raise its limit earlier.
 func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	s.goOn(q.cfg.Bytes)
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&
@@ -139,8 +140,8 @@ func (s *sender) goOn(ownBytes int64) {
 	}
 }
 
-// The method "allow" records a limit that was received from the peer, and wakes the Sends that the
-// new limit allows.
+// The method "allow" records a limit on bytes that was received from the peer, and wakes the Sends
+// that this limit allows.
 func (q *Queue) allow(peer *btl.Endpoint, limit, window uint64) {
 	if s := q.to[peer]; s != nil && limit < 1<<62 && window < 1<<62 {
 		s.known, s.window = true, int64(window)

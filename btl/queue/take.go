@@ -11,9 +11,10 @@ import (
 )
 
 // Take returns the next received message of a peer. If the argument "peer" is nil, Take returns the
-// messages of all peers, one message of each peer in turn. If no message has arrived, Take waits
-// until ctx is cancelled. Take also returns the messages of an ended endpoint. If the argument
-// "peer" is an ended endpoint without further messages, Take returns the error of the endpoint.
+// messages of all peers, one message of each peer in turn. If no message is queued, Take waits for
+// a message, but at most until ctx is cancelled. Take returns the messages of an endpoint even
+// after the endpoint has ended. If the argument "peer" is an ended endpoint whose messages were all
+// taken, Take returns the error of this endpoint.
 func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext

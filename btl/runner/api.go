@@ -56,10 +56,10 @@ func (r *Runner) reach(ctx context.Context, c *call) (*btl.Endpoint, error) {
 }
 
 // Send delivers data to the peer's handler of the tag, and returns when the peer has acknowledged
-// data or the send has failed. Send also waits for free send buffers. If ctx is cancelled while
-// Send waits, the message might still be delivered. If the error of Send matches ErrInUse, the
-// transport might still read data. ErrInUse occurs only if data does not fit into one packet
-// (Limits.SegmentBytes).
+// data or the send has failed. If no send buffers are free, Send waits for them. If ctx is
+// cancelled while Send waits, the message might still be delivered. If the error of Send matches
+// ErrInUse, the transport might still read data. ErrInUse occurs only if data does not fit into one
+// packet (Limits.SegmentBytes).
 func (r *Runner) Send(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	if err := r.mine(ep); err != nil {
 		return err
@@ -69,9 +69,9 @@ func (r *Runner) Send(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data [
 	return r.runLent(ctx, c, len(data) > r.limits.SegmentBytes)
 }
 
-// Put writes data into the peer's memory region at an offset, and returns when the bytes are
-// written. If ctx is cancelled while Put waits, Put returns an error that matches ErrInUse, and the
-// transport might still read data.
+// Put writes data into the peer's memory region, from the given offset on, and returns when the
+// bytes are written. If ctx is cancelled while Put waits, Put returns an error that matches
+// ErrInUse, and the transport might still read data.
 func (r *Runner) Put(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64,
 ) error {
@@ -157,8 +157,8 @@ type Pending struct {
 }
 
 // Start sends data to the peer's handler of the tag without waiting. The caller must not change the
-// bytes of data until Wait has returned the result of the send, and not only the error of Wait's
-// context.
+// bytes of data until Wait has returned the result of the send. An error of Wait's own context is
+// not the result of the send.
 func (r *Runner) Start(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte,
 ) (Pending, error) {
 	if err := r.mine(ep); err != nil {
@@ -169,7 +169,8 @@ func (r *Runner) Start(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data 
 	return r.launch(ctx, c)
 }
 
-// StartPut begins a Put without waiting, and works like Start in other respects.
+// StartPut begins a Put without waiting, and returns a Pending for the Put, as Start does for a
+// send.
 func (r *Runner) StartPut(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64,
 ) (Pending, error) {
@@ -231,7 +232,7 @@ func (p Pending) Wait(ctx context.Context) error {
 func (r *Runner) Yield() { r.woken++ }
 
 // InCallback reports whether the caller runs inside a callback of this Runner, where methods that
-// wait return ErrInHandler. While a callback of this Runner runs, InCallback also returns true
+// wait return ErrInHandler. While a callback of this Runner runs, InCallback returns true even
 // inside a callback of another Runner. Any goroutine may call InCallback.
 func (r *Runner) InCallback() bool { return r.fromHandler() }
 

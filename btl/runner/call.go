@@ -104,8 +104,8 @@ const (
 )
 
 // The constants below are the states of a call. Only the goroutine that owns the module sets the
-// state callEnded. All other states are set by the goroutine that waits for the call, or by a
-// goroutine that wakes the waiting goroutine.
+// state callEnded. The goroutine that waits for the call, or a goroutine that wakes the waiting
+// goroutine, sets the states other than callEnded.
 //
 //	running --> blocked --> (poked) running     in the channel: woken by the end, or to drive
 //	   |  <---> asleep                          in the kernel, as the one that sleeps there
@@ -162,9 +162,9 @@ const keepCallBytes = 64 << 10
 
 func (c *call) ended() bool { return c.state.Load() == callEnded }
 
-// The method "turn" changes the state of a call from one value to another, does not change the bit
-// callBeginning, and returns true. If the state of the call differs from the argument "from", the
-// method "turn" only returns false.
+// If a call has the state "from", the method "turn" changes the state to "to" and returns true, and
+// otherwise it changes nothing and returns false. The method "turn" does not change the bit
+// callBeginning.
 func (c *call) turn(from, to uint32) bool {
 	for {
 		s := c.state.Load()
@@ -256,8 +256,8 @@ func (r *Runner) unlink(c *call) {
 	c.prev, c.next = nil, nil
 }
 
-// The method "begin" performs a call, or starts the operation of a call that ends later, and
-// returns true. If no send buffers are free for the call, the method "begin" returns false.
+// The method "begin" performs a call, or starts the operation of a call that ends later. The result
+// of the method "begin" is false if no send buffers are free for the call, and otherwise true.
 //
 //go:noinline
 func (r *Runner) begin(c *call) bool {
@@ -286,8 +286,8 @@ func (r *Runner) begin(c *call) bool {
 	return true
 }
 
-// The method "try" performs the work of a call. The result "pending" of the method "try" is true if
-// the call ends later.
+// The method "try" performs the work of a call. The result "pending" of the method "try" reports
+// whether the call ends later.
 func (r *Runner) try(c *call) (pending bool, err error) {
 	switch c.kind {
 	case callDo:
@@ -347,8 +347,8 @@ func (r *Runner) connected(ep *btl.Endpoint, err error) {
 }
 
 // trySend sends the message of a call. A message that fits into one packet, or for which no
-// goroutine waits, is copied. Any other message is read from the caller's memory until the call
-// ends.
+// goroutine waits, is copied. A message that needs several packets, and for which a goroutine
+// waits, is read from the caller's memory until the call ends.
 func (r *Runner) trySend(c *call) (pending bool, err error) {
 	ep := c.ep
 	var f *btl.Fragment

@@ -66,8 +66,8 @@ type posts struct {
 // and the sum of their bytes.
 type postCount struct{ count, bytes int }
 
-// The method "add" counts a new post of an endpoint and returns true. If a limit is reached, the
-// method "add" counts nothing and returns false. Any goroutine may call the method "add".
+// The method "add" counts a new post of an endpoint and returns true, or counts nothing and returns
+// false if a limit on posts is reached. Any goroutine may call the method "add".
 func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +94,7 @@ func (p *posts) done(ep *btl.Endpoint, bytes int) {
 }
 
 // leaveBehind copies the data of a post, puts the post into the inbox (the queue of calls), and
-// returns true. If a limit for posts is reached, leaveBehind returns false.
+// returns true, or returns false if a limit on posts is reached.
 func (r *Runner) leaveBehind(c *call) bool {
 	data := c.data
 	if !r.posts.add(c.ep, len(data)) {

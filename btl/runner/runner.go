@@ -117,9 +117,8 @@ type longPasses struct {
 }
 
 // LongPasses returns the number of polls that took longer than Config.LongPass, and the duration of
-// the longest poll. The usual cause of a long poll is a message handler that blocks or computes for
-// a long time. Another cause of a long poll is a busy machine, on which this process gets no CPU
-// time. Any goroutine may call LongPasses.
+// the longest poll. A poll is long if a message handler blocks or computes for a long time, or if
+// this process gets no CPU time on a busy machine. Any goroutine may call LongPasses.
 func (l *longPasses) LongPasses() (count uint64, longest time.Duration) {
 	return l.count.Load(), time.Duration(l.longestNs.Load())
 }

@@ -200,8 +200,8 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 }
 
 // The method "drive" polls until the call c has ended, or until the caller should sleep. The result
-// "sleepy" is true if the caller should sleep. If the argument c is nil, the method "drive" also
-// returns when a call wants to own the module. The argument "goesOn" is true if the caller
+// "sleepy" reports whether the caller should sleep. If the argument c is nil, the method "drive"
+// returns as soon as a call wants to own the module. The argument "goesOn" says whether the caller
 // continues to poll after a sleep. The caller must own the module.
 //
 // One call of the method "pass" can take long, because it can send or receive many packets, or call
@@ -300,9 +300,8 @@ func (r *Runner) release() {
 }
 
 // hastenSleep sends the outstanding acknowledgements, and shortens the sleep of the sleeping
-// goroutine to the new deadline. If the sleep cannot be shortened without waking the sleeping
-// goroutine, hastenSleep returns true, and the caller must wake that goroutine. The caller must own
-// the module.
+// goroutine to the new deadline. hastenSleep reports whether the caller must wake the sleeping
+// goroutine, because its sleep could not be shortened. The caller must own the module.
 func (r *Runner) hastenSleep() (wake bool) {
 	r.hooks.AcknowledgeAll()
 	due := r.due()
@@ -319,8 +318,7 @@ func (r *Runner) hastenSleep() (wake bool) {
 }
 
 // The method "poke" wakes the goroutine of a blocked call, which then drives the module, and
-// returns true. If no call is blocked, the method "poke" returns false. The caller must own the
-// module.
+// returns true, or returns false if no call is blocked. The caller must own the module.
 func (r *Runner) poke() bool {
 	for c := r.open; c != nil; c = c.next {
 		if c.turn(callBlocked, callPoked) {
@@ -335,8 +333,9 @@ func (r *Runner) poke() bool {
 }
 
 // The method "block" waits until a call has ended, or until the call must drive the module. The
-// result "holding" is true if the caller owns the module after the wait. A call that has already
-// polled in vain does not drive the module while another goroutine sleeps in the kernel.
+// result "holding" of the method "block" reports whether the caller owns the module after the wait.
+// A call that has already polled in vain does not drive the module while another goroutine sleeps
+// in the kernel.
 func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holding bool) {
 	r.blocked.Add(1)
 	if !c.turn(callRunning, callBlocked) {

@@ -76,11 +76,11 @@ func (r *Runner) watch() {
 	r.finish()
 }
 
-// The method "seek" tries to lock the token (the lock whose holder owns the module), and returns
-// true if it has succeeded. If the token is locked, the method "seek" waits for a short time and
-// returns false. After missesMost failed attempts in succession, the method "seek" waits until the
-// token is released, because a long callback or a sleep in the kernel can keep the token locked for
-// a long time. The argument "misses" counts the failed attempts in succession.
+// The method "seek" tries to lock the token (the lock whose holder owns the module), and reports
+// whether it has succeeded. If the token is locked, the method "seek" waits for a short time before
+// it returns false. After missesMost failed attempts in succession, the method "seek" waits until
+// the token is released, because a long callback or a sleep in the kernel can keep the token locked
+// for a long time. The argument "misses" counts the failed attempts in succession.
 func (r *Runner) seek(misses *int) (holding bool) {
 	if r.token.TryLock() {
 		*misses = 0
@@ -103,8 +103,8 @@ func (r *Runner) seek(misses *int) (holding bool) {
 	return false
 }
 
-// atRest reports whether the watcher (the Runner's own goroutine) can sleep without another poll.
-// If a packet has arrived since the latest poll, the fabric ends the sleep.
+// atRest reports whether the watcher (the Runner's own goroutine) can sleep without polling again
+// first. If a packet has arrived since the latest poll, the fabric ends the sleep.
 func (r *Runner) atRest() bool {
 	p := r.policies[1]
 	return r.sleeper != nil && p.Calm() && r.due().Sub(r.m.Now()) > p.SleepMin() &&

@@ -39,15 +39,15 @@ func (l *Layer) HeaderMax() int {
 // SendActive begins to send an active message with a header and data to the handler that the peer
 // has set for the id. The caller must not change the header or the data until the request r is
 // Done. The request r might be Done before SendActive returns. If the request r has a Layout, the
-// argument "data" must be nil. Active messages and other messages to a peer share one order, the
-// order of sending, and count towards the same limits of the peer. If a message is longer than
-// Config.EagerBytes, or would exceed the peer's limits, SendActive first sends only the message's
-// header (announcement). In the modes Synchronous and Announce, SendActive always announces the
-// message. A synchronous or announced send is Done when the peer has received or dropped the
-// message. For active messages, the mode Ready has the same effect as the mode Standard. The
-// argument "now" of SendActive is the current time. The error of SendActive is ErrBusy, ErrHeader,
-// ErrEager, or ErrPeer if the peer is gone. The method r.Err returns errors that occur later, such
-// as ErrNoHandler.
+// argument "data" must be nil. Active messages and messages of Send to the same peer are handled in
+// the order of sending, and count towards the same limits of the peer on unreceived messages. If a
+// message is longer than Config.EagerBytes, or would exceed the peer's limits on unreceived
+// messages, SendActive first sends only the message's header (announcement). In the modes
+// Synchronous and Announce, SendActive always announces the message. A synchronous or announced
+// send is Done when the peer has received or dropped the message. For active messages, the mode
+// Ready has the same effect as the mode Standard. The argument "now" of SendActive is the current
+// time. The error of SendActive is ErrBusy, ErrHeader, ErrEager, or ErrPeer if the connection to
+// the peer has ended. The method r.Err returns errors that occur later, such as ErrNoHandler.
 func (l *Layer) SendActive(
 	now btl.Time, r *Request, to *Peer, id uint16, header, data []byte, mode Mode,
 ) error {

@@ -22,7 +22,7 @@ var (
 	ErrCancelled = errors.New("pml: cancelled")
 	// ErrPeer means that the connection to the peer has ended, by either side (the peer is "gone"). An
 	// ErrPeer wraps the reason why the connection has ended. If a send ends with ErrPeer, its error
-	// also wraps ErrUndelivered or ErrUnknown.
+	// wraps either ErrUndelivered or ErrUnknown in addition to ErrPeer.
 	ErrPeer = errors.New("pml: peer is gone")
 	// ErrUndelivered means that the peer has not received the data of the message, and will not
 	// receive it. Despite ErrUndelivered, the peer might have received the announcement of the
@@ -58,8 +58,8 @@ type Config struct {
 	Tag btl.Tag
 	// EagerBytes is the maximum size of an eager message, whose data is sent before a receive has
 	// matched the message. EagerBytes is at most 1 MiB, and 0 means 64 KiB. A negative value of
-	// EagerBytes disables eager messages. An eager message must also fit into the largest fragment of
-	// the module.
+	// EagerBytes disables eager messages. An eager message must fit into the largest fragment of the
+	// module.
 	EagerBytes int
 	// UnexpectedBytes is the maximum size of the unreceived data from one peer, at most 1 GiB. Each
 	// unreceived message counts as its size plus 64 bytes. An UnexpectedBytes of 0 means 1 MiB.
@@ -96,8 +96,9 @@ const (
 	totalFactor   = 1024
 	totalLeast    = 8
 	totalBytesMax = 1 << 40
-	// goneBytes is the memory that counts for a peer whose connection has ended, in addition to its
-	// messages. messageBytes is the memory that counts for a Message, in addition to its data.
+	// goneBytes is the memory that a peer whose connection has ended counts towards Config.GoneBytes,
+	// in addition to its messages. messageBytes is the memory that a Message counts towards the limits
+	// on memory, in addition to its data.
 	goneBytes    = 4096
 	messageBytes = 256
 )

@@ -41,14 +41,14 @@
 //	+=================================================================>+-> all in place, done
 //
 // An active message has the kind "active" or "active announce", which correspond to the kinds
-// "eager" and "announce" of other messages. The tag field of an active message contains the length
-// of the caller's header. The caller's header stands between the protocol header and the data of an
-// active message.
+// "eager" and "announce" of messages that a receive matches. The tag field of an active message
+// contains the length of the caller's header. The caller's header stands between the protocol
+// header and the data of an active message.
 //
 // Fragments can arrive out of order. The receiver sorts the envelopes (message headers that take
 // part in matching) by number before matching. Message data can arrive in any order. Messages of
-// the kinds "clear", "fin", "data", "matched" and "credit" have other header fields, such as ids of
-// requests, in headers of at most 40 bytes:
+// the kinds "clear", "fin", "data", "matched" and "credit" have headers of at most 40 bytes, with
+// the fields below:
 //
 //	kind     number             at 8               at 16              at 24         at 32
 //	clear    status             send id            receive id         region        size
@@ -59,12 +59,13 @@
 //
 // The unreceived messages from a peer are limited to EnvelopesMax envelopes and UnexpectedBytes of
 // eager data. A message that would exceed the limit on unreceived data is only announced. Each
-// receiver reports to each sender how many messages and bytes it has received (credit). While the
-// limits do not allow a further message to a peer, the sender queues its messages to this peer.
-// Both peers must have equal Configs. A message that is dropped because its group of tags is
-// refused (see Refuse) counts as received. An active message counts as received when its handler
-// has returned. If the handler has called Keep, the message counts as received only when it is
-// received or dropped. Of an announced active message, only the header counts towards the limits.
+// receiver reports to each sender how many messages and bytes of this sender it has received
+// (credit). While the limits do not allow one more message to a peer, the sender queues its
+// messages to this peer. Both peers must have equal Configs. A message that is dropped because its
+// group of tags is refused (see Refuse) counts as received. An active message counts as received
+// when its handler has returned. If the handler has called Keep, the message counts as received
+// only after a call of RecvMessage or Drop. Of an announced active message, only the header counts
+// towards the limits on unreceived messages.
 //
 // Only the goroutine that calls Progress may use a Layer. A Layer has no lock, no goroutine and no
 // clock, so that a simulator can run the same code as production.

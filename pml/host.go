@@ -176,18 +176,18 @@ func (p *Peer) drive(why error) {
 const regionsPart = 16
 
 // mayExpose reports whether the limits allow a peer one more memory region. The surplus of a host
-// is the number of free regions minus twice the number of regions that the host's peers use. A host
-// without a surplus gets no further region. A peer can use one region, or an eighth of its host's
-// surplus if that is more. The limits on regions shrink with the number of free regions (the
-// dynamic thresholds of Choudhury and Hahne, 1998), so that regions stay free for other hosts and
-// peers.
+// is the number of free regions minus twice the number of regions that the host's peers use. The
+// peers on a host without a surplus get no more regions. A peer can use one region, or an eighth of
+// its host's surplus if that is more. The limits on regions shrink with the number of free regions
+// (the dynamic thresholds of Choudhury and Hahne, 1998), so that no host or peer can use up all
+// regions.
 func (p *Peer) mayExpose() bool {
 	s, h := &p.l.hosts, p.host
 	left := s.regionsMax - s.regions - h.regions - h.regions
 	return left > 0 && (p.regions == 0 || p.regions < min(s.peerRegions, left/8))
 }
 
-// The method "exposes" records that a peer uses a further region of the given size. The method
+// The method "exposes" records that a peer uses one more region of the given size. The method
 // "concedes" records that a region of the given size was closed.
 func (p *Peer) exposes(sizeBytes int) {
 	s := &p.l.hosts
@@ -250,7 +250,7 @@ func (s *hosts) houseAll() {
 // matching. The method "house" returns false if the peer has to wait until regions of other peers
 // are closed, and true otherwise. If the peer has reached its limit of regions, the method "house"
 // returns true, because Progress calls it again after one of the peer's regions was closed. If the
-// connection to the peer has ended, the method "house" also returns true.
+// connection to the peer has ended, the method "house" returns true.
 func (p *Peer) house() bool {
 	for p.ep.Err() == nil && p.landing.first != nil {
 		r := p.landing.first

@@ -11,7 +11,7 @@ import (
 	"gobtl/internal/slots"
 )
 
-// The lower requestsBits bits of a request id are an index into the table of requests. All other
+// The lower requestsBits bits of a request id are an index into the table of requests. The higher
 // bits of a request id are random.
 const requestsBits = 24
 
@@ -117,9 +117,9 @@ func (p *Peer) Endpoint() *btl.Endpoint { return p.ep }
 func (p *Peer) Err() error { return p.err }
 
 // New makes a Layer over a module, for fragments with the tag cfg.Tag. New sets the function
-// OnEndpoint of the module. The Layer calls the function onPeer, unless it is nil, when a peer
-// connects, and again when the connection ends, then with the reason as an error. The error of New
-// is ErrConfig or btl.ErrTag.
+// OnEndpoint of the module. The Layer calls the function onPeer, unless it is nil, when a peer has
+// connected. When the connection has ended, the Layer calls onPeer again, with the reason as an
+// error. The error of New is ErrConfig or btl.ErrTag.
 func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -236,7 +236,7 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 func (l *Layer) Deadline() btl.Time { return l.m.Deadline() }
 
 // The method "advance" sends the queued messages and data for a peer, until no buffer is free or
-// the peer's limits are reached.
+// the peer's limits on unreceived messages are reached.
 func (l *Layer) advance(now btl.Time, p *Peer) {
 	for p.err == nil && p.control.Len() > 0 && l.sendHead(now, p, p.control.Front()) {
 		p.control.Pop()
@@ -264,8 +264,8 @@ func (l *Layer) soon(p *Peer) {
 	}
 }
 
-// sendHead sends a message that consists only of a header, and returns true. If the module has no
-// free buffer, sendHead returns false.
+// sendHead sends a message that consists only of a header, and returns true, or returns false if
+// the module has no free buffer.
 func (l *Layer) sendHead(now btl.Time, p *Peer, h *head) bool {
 	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes())
 	if err != nil {
@@ -306,10 +306,10 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 }
 
 // The method "took" records that a message from a peer has been received. The argument "cost" of
-// "took" is the number of bytes for which the message counts towards Config.UnexpectedBytes. When a
-// quarter of one of the peer's limits was received since the latest report to the peer, the method
-// "took" sends a new report. The method "took" can end the connection to the peer, because it calls
-// the method "answer".
+// "took" is the number of bytes for which the message counts towards Config.UnexpectedBytes. The
+// method "took" sends a report to the peer when the messages received since the latest report
+// amount to a quarter of a limit on unreceived messages. The method "took" can end the connection
+// to the peer, because it calls the method "answer".
 func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	p.taken++
 	p.takenBytes += cost
@@ -406,8 +406,8 @@ func (l *Layer) finish(r *Request, err error) {
 	l.ended.add(r)
 }
 
-// The method "tell" ends a request that is in no list. If other ended requests still wait for their
-// calls of OnDone, the OnDone of the request is called after them, and otherwise at once.
+// The method "tell" ends a request that is in no list. If earlier ended requests still wait for
+// their calls of OnDone, the OnDone of the request is called after them, and otherwise at once.
 func (l *Layer) tell(r *Request) {
 	if l.settling || l.ended.first != nil {
 		r.state = over

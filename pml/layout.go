@@ -21,7 +21,7 @@ type Layout interface {
 	// the message. The message has at least at+len(from) bytes. The Layer calls Scatter for each
 	// packet that arrives.
 	Scatter(from []byte, at int)
-	// Run returns a contiguous piece of the message's memory, which begins at the byte offset "at" of
+	// Run returns a contiguous part of the message's memory, which begins at the byte offset "at" of
 	// the message. The offset "at" is less than the result of Bytes. A nil result of Run means that
 	// the process cannot access the memory directly, as for device memory, so that the Layer uses only
 	// Gather and Scatter.

@@ -31,12 +31,12 @@ const (
 	// sent.
 	underBytesMax = 1 << 20
 	// underShare limits the packets in flight to one peer to 1/underShare of the module's send
-	// buffers, because small messages also need send buffers.
+	// buffers, so that send buffers stay free for small messages.
 	underShare = 4
 )
 
-// askForPackets asks the sender of a matched message to send the data in packets instead of puts.
-// If all request ids are in use, askForPackets returns false and sends nothing.
+// askForPackets asks the sender of a matched message to send the data in packets instead of puts,
+// and returns true. If all request ids are in use, askForPackets sends nothing and returns false.
 func (p *Peer) askForPackets(r *Request) bool {
 	if !p.l.name(r) {
 		return false
@@ -108,8 +108,8 @@ func (l *Layer) packetDone(f *btl.Fragment, err error) {
 	l.settle()
 }
 
-// onData handles a received packet of a matched message, and returns true. If the packet violates
-// the protocol, onData returns false.
+// onData handles a received packet of a matched message, and returns true, or returns false if the
+// packet violates the protocol.
 func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
 	r := l.named(p, h.a, landing)
 	if r == nil || h.c != 0 && r.region == nil {

@@ -39,8 +39,9 @@ func (l *Layer) RecvInit(r *Request, from *Peer, tag, mask uint64, mem []byte) e
 }
 
 // Start begins the send or receive for which r was prepared (MPI_Start). Start allocates no memory,
-// and can be called in OnDone. The argument "now" of Start is the current time. The error of Start
-// is ErrBusy, ErrNotInit, ErrEager, or ErrPeer.
+// and can be called in OnDone. The argument "now" of Start is the current time. Start returns
+// ErrBusy if r is in use, ErrNotInit if r was not prepared, ErrEager for a message that is too long
+// for the mode Eager, or ErrPeer if the connection to the peer has ended.
 func (l *Layer) Start(now btl.Time, r *Request) error {
 	switch {
 	case r.state != idle:

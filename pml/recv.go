@@ -11,7 +11,7 @@ import (
 // "mask". If the argument "from" is nil, messages from any peer match. Recv receives the earliest
 // matching message. If several receives match a message, the receive that was posted first gets the
 // message. Receives from any peer should use at most four different masks in a Layer, because a
-// receive from any peer with a further mask searches all unreceived messages. The caller must not
+// receive from any peer with a fifth mask searches all unreceived messages. The caller must not
 // access the slice "mem" until r is Done. The argument "now" of Recv is the current time. Recv
 // returns ErrBusy if r is in use. Recv returns ErrPeer if the connection to the peer has ended and
 // no unreceived message of the peer matches.
@@ -62,8 +62,8 @@ func (r *Request) begin(from *Peer, tag, mask uint64, mem []byte) {
 	r.size, r.err, r.id, r.mode, r.moved, r.base = 0, nil, 0, Standard, 0, 0
 }
 
-// Cancel ends an unmatched receive with ErrCancelled, and returns true. If the request is not an
-// unmatched receive, Cancel returns false and does nothing.
+// Cancel ends an unmatched receive with ErrCancelled and returns true, or does nothing and returns
+// false if the request is not an unmatched receive.
 func (l *Layer) Cancel(r *Request) bool {
 	if r.state != waiting {
 		return false
@@ -96,8 +96,8 @@ func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	return m
 }
 
-// The type "probed" contains the messages that MProbe has returned, or that a handler keeps. The
-// announced messages among them are also in Peer.probed.
+// The type "probed" contains the messages that MProbe has returned, or that a handler keeps. Each
+// announced message among them is, in addition, in the list Peer.probed of its sender.
 type probed struct{ all list[Message] }
 
 func (q *probed) add(m *Message) {
@@ -113,9 +113,9 @@ func (q *probed) remove(m *Message) {
 }
 
 // RecvMessage begins to receive the message m, which MProbe has returned or which was passed to a
-// Handler, and works like Recv in other respects. RecvMessage returns ErrBusy if r is in use, and
-// ErrMessage if m was already received or dropped. RecvMessage returns ErrPeer if the connection to
-// the sender ended before the data of m arrived.
+// Handler, into the slice "mem", as Recv receives a matching message. RecvMessage returns ErrBusy
+// if r is in use, and ErrMessage if m was already received or dropped. RecvMessage returns ErrPeer
+// if the connection to the sender ended before the data of m arrived.
 func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) error {
 	switch {
 	case r.state != idle:
@@ -211,8 +211,8 @@ func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 }
 
 // onEnvelope handles an eager message or an announcement. A message that overtakes earlier messages
-// is kept until all earlier messages have arrived. If the message violates the protocol or the
-// limits, onEnvelope returns false.
+// is kept until all earlier messages have arrived. The result of onEnvelope is false if the message
+// violates the protocol or the limits on unreceived messages, and otherwise true.
 func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	ahead, most := h.number-p.expect, uint32(l.cfg.EnvelopesMax)
 	m := Message{
@@ -260,7 +260,7 @@ func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 }
 
 // The method "match" passes a message that has just arrived to a matching receive. If no receive
-// matches, the message is kept.
+// matches, the message joins the unreceived messages.
 func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	if m.active {
 		l.deliverNew(now, m, data)
@@ -351,8 +351,8 @@ func (r *Request) misfit() error {
 
 // The method "expose" registers the memory of a receive as a region, and sends the region's handle
 // to the sender. For a receive with a Layout, the method "expose" registers no region, and asks the
-// sender for packets instead of puts. If no memory region or no request id is free, the method
-// "expose" returns false.
+// sender for packets instead of puts. The result of the method "expose" is false if no memory
+// region or no request id is free, and otherwise true.
 func (l *Layer) expose(r *Request) bool {
 	if r.Layout != nil {
 		return r.peer.askForPackets(r)
@@ -376,8 +376,8 @@ func (l *Layer) expose(r *Request) bool {
 
 // onFin ends a receive after all bytes were written, or after the sender has reported a failure.
 // After success, onFin reports the received message to the sender at once (credit), in the same
-// packet as the transport's acknowledgement. If the message of kind "fin" violates the protocol,
-// onFin returns false.
+// packet as the transport's acknowledgement. The result of onFin is false if the message of kind
+// "fin" violates the protocol, and otherwise true.
 func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, landing)
 	if r == nil || h.number == 0 && r.region == nil {

@@ -13,8 +13,8 @@ func group(tag uint64) uint64 { return tag >> GroupBits }
 // Refuse applies to messages that have arrived, to messages that MProbe has returned, and to
 // messages that arrive later. The send of a dropped message ends as if the message had been
 // received, so that the sender does not wait forever. A posted receive that can match only tags of
-// the refused group ends with the error "why". The caller must not begin further receives for the
-// refused group. The argument "now" of Refuse is the current time.
+// the refused group ends with the error "why". After Refuse, the caller must not begin receives for
+// the refused group. The argument "now" of Refuse is the current time.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	if l.refused == nil {
 		l.refused = make(map[uint64]bool)
@@ -27,7 +27,7 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 		}
 	})
 	// Refuse first removes all messages of the group from the lists, because the method "drop" can end
-	// the connection to a peer, which frees other unreceived messages.
+	// the connection to a peer, which frees unreceived messages of this peer.
 	var come, probed []*Message
 	for m := l.unexpected.all.first; m != nil; m = m.order.next {
 		if group(m.tag) == g {

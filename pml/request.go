@@ -18,8 +18,9 @@ const (
 	// and counts it (Stats.NotReady).
 	Ready
 	// Eager is like Standard, but the message is never announced. If an Eager message would exceed the
-	// peer's limits, this message and later messages to the peer wait at the sender. If an Eager
-	// message exceeds the size limit for eager messages, the send fails with ErrEager.
+	// peer's limits on unreceived messages, this message and later messages to the peer wait at the
+	// sender. If an Eager message exceeds the size limit for eager messages, the send fails with
+	// ErrEager.
 	Eager
 	// Announce is like Standard, but the message is always announced, even if it is short. An
 	// announced send is Done when the receiver has all data, or when the peer has refused the message.

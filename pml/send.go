@@ -56,9 +56,9 @@ func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byt
 	return true
 }
 
-// mayName reports whether the peer's limit on unreceived messages allows a further envelope
-// (message header). mayKeep reports whether the peer's limit on unreceived bytes allows an eager
-// message with the given cost in bytes.
+// mayName reports whether the peer's limit on unreceived messages allows one more envelope (message
+// header). mayKeep reports whether the peer's limit on unreceived bytes allows an eager message
+// with the given cost in bytes.
 func (l *Layer) mayName(p *Peer) bool { return p.next-p.theirTaken < uint32(l.cfg.EnvelopesMax) }
 
 func (l *Layer) mayKeep(p *Peer, cost uint64) bool {
@@ -95,9 +95,9 @@ func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 	l.settle()
 }
 
-// sendEnvelope sends the first fragment of a message, and returns true. An eager message has only
-// one fragment. If the module has no free buffer, or if the peer's limits on unreceived messages
-// are reached, sendEnvelope sends nothing and returns false.
+// sendEnvelope sends the first fragment of a message, and reports whether it has been sent. An
+// eager message has only one fragment. If the module has no free buffer, or if the peer's limits on
+// unreceived messages are reached, sendEnvelope sends nothing and returns false.
 func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	p := r.peer
 	if !l.mayName(p) {
@@ -172,8 +172,8 @@ func (r *Request) envelope(eager bool) head {
 // tinyMost is the maximum size, in bytes, of a message that is sent without a fragment descriptor.
 const tinyMost = 256
 
-// sendTiny sends an eager message without a fragment descriptor, and returns true. If the transport
-// cannot send the message immediately, sendTiny returns false.
+// sendTiny sends an eager message without a fragment descriptor, and returns true, or returns false
+// if the transport cannot send the message immediately.
 func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
 	b := l.tiny[:headBytes+len(r.header)+len(r.mem)]
 	h.put(b)
@@ -192,10 +192,10 @@ func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 	}
 }
 
-// Abandon ends an unmatched send with the error "why", and returns true. After Abandon, the caller
-// is free to change the memory of the send. A receive that later matches the message of an
-// abandoned send ends with ErrTransfer. If the request is not an unmatched send, Abandon returns
-// false and does nothing.
+// Abandon ends an unmatched send with the error "why" and returns true, or does nothing and returns
+// false if the request is not an unmatched send. After Abandon, the caller is free to change the
+// memory of the send. A receive that later matches the message of an abandoned send ends with
+// ErrTransfer.
 func (l *Layer) Abandon(r *Request, why error) bool {
 	switch {
 	case r.state == announced:
@@ -227,8 +227,8 @@ func (l *Layer) onMatched(p *Peer, h *head) bool {
 }
 
 // onClear handles the peer's reply to an announced send (clear to send), and begins to transfer the
-// data of the send to the receiver's memory. If the reply violates the protocol, onClear returns
-// false.
+// data of the send to the receiver's memory. The result of onClear is false if the reply violates
+// the protocol, and otherwise true.
 func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, announced)
 	if r == nil || h.d > r.size || h.number != 0 && (r.mode&active == 0 || h.number > 1 || h.d != 0) {
@@ -255,8 +255,8 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 }
 
 // putNext sends the next bytes of a matched send, either by a put or in packets, and returns true.
-// If the module has no free buffer, or if the limit on packets in flight is reached, putNext
-// returns false.
+// If putNext sends nothing, because the module has no free buffer or the limit on packets in flight
+// is reached, it returns false.
 func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	if r.packets {
 		return l.sendPackets(now, r)
@@ -333,7 +333,8 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 }
 
 // onCredit handles a peer's report about the messages and bytes of this side that the peer has
-// received. If the peer reports more than was sent, onCredit returns false.
+// received. The result of onCredit is false if the peer reports more than was sent, and otherwise
+// true.
 func (l *Layer) onCredit(p *Peer, h *head) bool {
 	news := h.number - p.theirTaken
 	if news > 1<<31 { // an old report, overtaken by a newer one

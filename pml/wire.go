@@ -82,8 +82,8 @@ func putEager(b []byte, number uint32, tag uint64) {
 	binary.LittleEndian.PutUint64(b[8:], tag)
 }
 
-// readEager decodes the header of an eager message without flags. The result "ok" of readEager is
-// false for a header of another kind, and for a header with flags.
+// readEager decodes the header of an eager message without flags. The result "ok" of readEager
+// reports whether the header belongs to an eager message without flags.
 func readEager(b []byte) (number uint32, tag uint64, ok bool) {
 	if len(b) < headBytes || binary.LittleEndian.Uint32(b) != uint32(kindEager) {
 		return 0, 0, false
@@ -120,7 +120,7 @@ func (h *head) fits(rest uint64) bool {
 }
 
 // The method "read" decodes a header and returns the bytes after the header. The result "ok" of the
-// method "read" is false for a header that the method "put" cannot have written.
+// method "read" reports whether the method "put" can have written the header.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes {
 		return nil, false

@@ -8,8 +8,8 @@ package stream
 //	----------------|--- open ----|---------------------
 //
 // The first open region is passed to the reader when all its messages have arrived. An incomplete
-// open region is also passed to the reader when a message has arrived that is more than
-// horizonMessages after the end of the region. The assembler fills missing messages with zeros.
+// open region is passed to the reader when a message has arrived that is more than horizonMessages
+// after the end of the region. The assembler fills missing messages with zeros.
 type assembler struct {
 	ring    *Ring
 	track   tracker
@@ -26,8 +26,8 @@ type assembler struct {
 	// accessed memory. The field "budget" is the work that the assembler may still do for regions, in
 	// bytes of accessed memory. The budget never exceeds budgetMax.
 	cost, budget, budgetMax uint64
-	// overwrite is true if no reader releases regions. Each region is then free again as soon as it
-	// was passed to the program.
+	// If overwrite is true, no reader releases regions, so each region is free again as soon as it was
+	// passed to the program.
 	overwrite bool
 	// The function "done" is called with each region that is passed to the reader, and must not block.
 	done func(Region)
@@ -198,8 +198,8 @@ func (a *assembler) whole(slot int) bool {
 	return c.received == c.messages
 }
 
-// leap prepares the opening of the regions up to number n. leap returns false if the assembler's
-// budget of work is lower than the cost of one region. If region n is too far ahead of the open
+// leap prepares the opening of the regions up to number n, and reports whether the assembler's
+// budget of work covers the cost of at least one region. If region n is too far ahead of the open
 // regions (horizonMessages), or if the budget does not suffice for all regions up to n, the method
 // "leap" passes all open regions to the reader and skips the oldest unopened regions.
 func (a *assembler) leap(n uint64) bool {
@@ -220,8 +220,8 @@ func (a *assembler) leap(n uint64) bool {
 	return true
 }
 
-// open opens all regions up to number n. open returns false if one of the regions to open
-// is not free.
+// open opens all regions up to number n and returns true, or returns false if one of the regions to
+// open is not free.
 func (a *assembler) open(n uint64) bool {
 	g := &a.ring.geo
 	for a.hi <= n {
@@ -335,7 +335,7 @@ func (a *assembler) finish() {
 
 // fill records that the sender has written all messages with ordinals below the argument "to" into
 // open regions. fill is called only in the reliable mode, in which messages arrive in the order of
-// their ordinals. The method "fill" returns true if it has recorded at least one new message.
+// their ordinals. The method "fill" reports whether it has recorded at least one new message.
 func (a *assembler) fill(to uint64) bool {
 	from := a.track.edge
 	if to = min(to, a.track.total); to <= from || to > a.regionFirst(a.hi) {

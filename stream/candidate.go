@@ -12,8 +12,8 @@ import (
 // A sender is a candidate of a receiver if the parameters in its hello message are compatible with
 // the receiver. The candidate sender whose start message arrives first begins the stream, and gets
 // the right to put into the receiver's ring. After the start of the stream, the receiver refuses
-// further candidate senders with the code "taken". A candidate sender that stops responding does
-// not prevent other senders from starting the stream.
+// all remaining and new candidate senders with the code "taken". A candidate sender that stops
+// responding does not prevent other senders from starting the stream.
 //
 //	candidate                             receiver
 //	   -------- hello --------------------->    one of candidatesMax
@@ -22,8 +22,8 @@ import (
 //	   <------- ready (right to the ring) --    the others: abort, taken
 
 // candidatesMax is the largest number of candidate senders of a receiver. If there are
-// candidatesMax candidate senders, a further candidate replaces the oldest candidate of the host
-// that has the most candidates.
+// candidatesMax candidate senders, a new candidate replaces the oldest candidate of the host that
+// has the most candidates.
 const candidatesMax = 16
 
 type candidate struct {

@@ -84,10 +84,10 @@ func newCaster(s *Sender) (*caster, error) {
 	return c, nil
 }
 
-// cut chooses the size of datagrams. The argument datagramBytes of "cut" is an upper limit, where 0
-// means no limit. cut splits messages into as few datagrams as possible. All datagrams of a message
-// except perhaps the last have the same size, so that the kernel can send several datagrams in one
-// call.
+// cut chooses the size of datagrams. The argument datagramBytes of "cut" is an upper limit on the
+// size of datagrams, where 0 means no limit. cut splits messages into as few datagrams as possible.
+// All datagrams of a message except perhaps the last have the same size, so that the kernel can
+// send several datagrams in one call.
 func (c *caster) cut(datagramBytes int) error {
 	room := c.mtu - headerBytes
 	if datagramBytes > 0 {
@@ -110,8 +110,8 @@ const floorBytes = 1200
 
 // The method "floor" returns the smallest datagram size to which a receiver is allowed to limit the
 // stream. The datagram size needs a lower limit, because a receiver with very small datagrams would
-// slow down all other receivers. If the sender's own configuration requires smaller datagrams, the
-// method "floor" returns the configured size.
+// slow down the stream for all receivers. If the largest datagram of the sender is smaller than
+// this limit, the method "floor" returns the size of this datagram.
 func (c *caster) floor() int {
 	most := (c.s.ring.geo.MessageBytes + datagramsMax - 1) / datagramsMax
 	return min(c.mtu, max(floorBytes, most+headerBytes))
@@ -230,8 +230,8 @@ func (c *caster) step(slot int, ordinal uint64) {
 	}
 }
 
-// post posts the batch to each destination. post returns true when the fabric has accepted the
-// whole batch, or when all destinations of the rest have left the stream.
+// post posts the batch to each destination, and reports whether the batch is done. The batch is
+// done when the fabric has accepted it for each destination that is still in the stream.
 func (c *caster) post() bool {
 	if c.each {
 		return c.postEach()
@@ -307,8 +307,8 @@ func (c *caster) aim(k *link, sends []fabric.Send) int {
 
 // The method "refused" handles an error of a send to the destination k, where nil stands for the
 // multicast group. If the path to a receiver cannot carry datagrams of the stream's size, the
-// sender drops this receiver and continues with its other receivers. If the error ends the stream,
-// the method "refused" returns true.
+// sender drops this receiver and continues with the remaining receivers. The method "refused"
+// reports whether the error has ended the stream.
 func (c *caster) refused(err error, k *link) bool {
 	switch {
 	case errors.Is(err, fabric.ErrClosed):

@@ -52,8 +52,8 @@ const (
 	// the message in the receiver's socket buffer, which may overflow. The kernel counts the packets
 	// that a full socket buffer drops (Stats.SocketDrops). Several datagrams that the kernel has
 	// coalesced into one packet count as one packet in Stats.SocketDrops. A waiting message delays all
-	// streams of the port. If the port has other streams, a message waits at most 50 ms. In the long
-	// run, one receiver delays the other streams of its port for at most a quarter of the time. A
+	// streams of the port. If the port has more than one stream, a message waits at most 50 ms. In the
+	// long run, one receiver delays the other streams of its port for at most a quarter of the time. A
 	// message that has waited for the permitted time is dropped and counted, as with the policy Drop.
 	Block Overrun = iota
 	// Drop means that the message is dropped and counted.
@@ -79,8 +79,8 @@ type Config struct {
 	// them.
 	Unmonitored bool
 	// Timeout is how long a sender or receiver waits for a packet from the peer before the stream
-	// fails. Timeout is also how long a reliable sender waits for a free region at the receiver. The
-	// range of Timeout is 100 ms to 1 h, and a Timeout of 0 means 10 s.
+	// fails. A reliable sender waits at most for the time Timeout until a region at the receiver is
+	// free. The range of Timeout is 100 ms to 1 h, and a Timeout of 0 means 10 s.
 	Timeout time.Duration
 	// Meet is the time limit from the call of Send or Receive until the peers are connected. A Meet of
 	// 0 means 1 minute.
@@ -114,11 +114,11 @@ type Config struct {
 	// field Only is true, the sender waits for all receivers that were passed to Connect. A Receivers
 	// of 0 means 1. With a negative Receivers, the sender does not wait for receivers. In the
 	// unreliable mode, a receiver that joins later gets the messages that are sent after it has
-	// joined. A reliable stream in progress refuses further receivers.
+	// joined. A reliable stream in progress refuses new receivers.
 	Receivers int
 	// JoinersMax limits the number of receivers that have joined the stream after its start. Without a
 	// multicast group (Group), each receiver costs the sender a separate copy of the stream. Receivers
-	// on the same host may be at most a quarter of JoinersMax, but one receiver per host is always
+	// on one host can use at most a quarter of JoinersMax, but one receiver per host is always
 	// allowed. A receiver beyond JoinersMax is refused with ErrTaken. A JoinersMax of 0 means 32. With
 	// a negative JoinersMax, no receiver may join after the start of the stream. For a stream to a
 	// multicast group (Group), JoinersMax has no effect.
@@ -133,9 +133,9 @@ type Config struct {
 	// DatagramBytes is the largest size of datagrams in the unreliable mode, including 24 bytes of
 	// headers. If DatagramBytes is 0, the sender uses the largest size that is accepted by all
 	// receivers that are ready at the start. The sender refuses a receiver whose largest datagram size
-	// is below the smaller of 1200 bytes and DatagramBytes, because this receiver would slow down all
-	// other receivers. A receiver refuses a sender that splits messages into datagrams below the
-	// smaller of 1200 bytes and the receiver's own largest size.
+	// is below the smaller of 1200 bytes and DatagramBytes, because this receiver would slow down the
+	// stream for all receivers. A receiver refuses a sender that splits messages into datagrams below
+	// the smaller of 1200 bytes and the receiver's own largest size.
 	DatagramBytes int
 	// Group is a multicast address with port, for example "239.1.2.3:5000". If the field Group is set,
 	// the sender sends each datagram once, and all receivers listen to the multicast address. Group

@@ -108,8 +108,8 @@ func (d *dataPort) most() int { return min(d.main.caps.MTUBytes, d.arena.Size())
 
 // The method "floor" returns the smallest size to which a sender may limit its datagrams. The
 // datagram size needs a lower limit, because the memory and the work of a receiver grow with the
-// number of datagrams. If the port's own configuration permits only smaller datagrams, the method
-// "floor" returns the configured size.
+// number of datagrams. If the port's own configuration permits only datagrams of less than
+// floorBytes, the method "floor" returns the configured size.
 func (d *dataPort) floor() int { return min(floorBytes, d.most()) }
 
 // refill posts the receive buffers of processed datagrams again.
@@ -299,7 +299,7 @@ func (de *dataEndpoint) inPlace(
 	return r != nil && r.asm.isPlace(h, landed)
 }
 
-// The method "datagram" processes one datagram. The method "datagram" returns false if the datagram
+// The method "datagram" processes one datagram and returns true, or returns false if the datagram
 // must wait for a free region.
 func (de *dataEndpoint) datagram(e *Engine, c *fabric.Completion, buf []byte) bool {
 	h, ok := parseDatagram(c, buf)

@@ -14,14 +14,14 @@ import (
 //   - The sender goes at the speed of its fastest receiver. When one receiver has accepted the
 //     whole batch, the sender drops the rest of the batch for each receiver whose queue is full.
 //   - The fabric may hold sends to a receiver with a full queue. The sends held for one receiver
-//     can use only a part of the send buffers (method "share").
+//     can use only a part of the send buffers (see the method "share").
 //   - The payload is copied to the send buffers, so that held sends do not use regions of the ring.
 
 const (
-	// Sends to one receiver use at most 1/eachPart of the free send buffers. A batch also uses at most
+	// Sends to one receiver use at most 1/eachPart of the free send buffers. A batch uses at most
 	// 1/eachPart of the free send buffers.
 	eachPart = 4
-	// All receivers of one stream together may use at most eachMax send buffers.
+	// The sends to all receivers of one stream together use at most eachMax send buffers.
 	eachMax = txBuffers / 2
 	// A receiver counts as full after stuckTries successive calls of postTo in which the fabric
 	// accepted nothing. Successive calls of postTo for a receiver are in separate calls of the

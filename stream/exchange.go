@@ -40,7 +40,7 @@ func expect(text string, mine Identity) (Identity, error) {
 // reads the peer's identity as one line from the argument "in". A sender's ExchangeStdIO first
 // writes and then reads. A receiver's ExchangeStdIO first reads and then writes, so that two
 // programs that are joined by two pipes can exchange identities. If a line is not an identity,
-// ExchangeStdIO reads another line. ExchangeStdIO reads the lines in a separate goroutine. If ctx
+// ExchangeStdIO reads the next line. ExchangeStdIO reads the lines in a separate goroutine. If ctx
 // ends, the goroutine that reads the lines keeps running until the next line or the end of the
 // input.
 func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {
@@ -117,10 +117,10 @@ const (
 // ExchangeFiles exchanges identities by two files on a file system that both sides can access. If
 // the argument of ExchangeFiles is "run", the sender writes the file "run.send", and the receiver
 // writes the file "run.recv". ExchangeFiles writes each file under a temporary name, and renames
-// the file. A file contains the identity of its writer. After the writer of a file has read the
-// peer's file, the writer's file also contains the peer's identity. Each side accepts the peer's
-// file only if the file also contains the accepting side's own identity. Files of earlier runs are
-// therefore not accepted. ExchangeFiles does not remove the files, and the next run replaces them.
+// the file. A file contains the identity of its writer and, as soon as the writer has read the
+// peer's file, the peer's identity. Each side accepts the peer's file only if this file contains
+// the accepting side's own identity. Files of earlier runs are therefore not accepted.
+// ExchangeFiles does not remove the files, and the next run replaces them.
 func ExchangeFiles(name string) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
 		own, other := name+sendSuffix, name+recvSuffix

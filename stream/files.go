@@ -41,8 +41,8 @@ func (r *Ring) loadRegion(file string, i int) error {
 }
 
 // Save writes the regions to the files that Load reads. Each file is written completely or not at
-// all. If a file cannot be written, Save continues with the other files. The error of Save contains
-// the first three failures.
+// all. If a file cannot be written, Save continues with the remaining files. The error of Save
+// contains the first three failures.
 func (r *Ring) Save(name string) error {
 	const told = 3
 	var errs []error

@@ -136,7 +136,7 @@ func (k *link) ready(r *ready) error {
 }
 
 // The method "welcomed" handles the welcome message, with which the receiver accepts this sender.
-// In the unreliable mode, the receiver's welcome message contains its address for datagrams.
+// In the unreliable mode, the welcome message contains the receiver's address for datagrams.
 func (k *link) welcomed(w *welcome) error {
 	s := k.s
 	k.grace = time.Duration(min(w.GraceNs, uint64(time.Hour)))
@@ -242,7 +242,8 @@ func (k *link) end() {
 	}})
 }
 
-// fail ends the link with an error. The sender continues with its other receivers.
+// fail ends the link to one receiver with an error. The stream to the remaining receivers
+// continues.
 func (k *link) fail(err error) {
 	if k.state == linkDone {
 		return
@@ -261,8 +262,8 @@ func (k *link) fail(err error) {
 	k.close(err)
 }
 
-// refuse tells a receiver why the sender refuses it, and ends the link. The sender continues with
-// its other receivers.
+// refuse tells a receiver why the sender refuses it, and ends the link. The stream to the remaining
+// receivers continues.
 func (k *link) refuse(why Reason, err error) {
 	k.s.e.abort(k.ep, k.s.key, codeOf(why), err.Error())
 	k.unmet(why, err)

@@ -15,11 +15,11 @@ import (
 // are not validated yet. If an address does not belong to the host from which the identity line
 // came, it could be the address of a victim. All senders of an Engine together begin at most two
 // handshakes a second with addresses that may belong to a host other than the one that named them
-// (otherHostEvery). A handshake with an address of another host has a short time limit
-// (otherHostTime). One host can cause only a part of the permitted handshakes with addresses of
-// other hosts, so that receivers on the remaining hosts can still connect. The sender checks the
-// data address in a receiver's acceptance in the same way as the addresses in the receiver's
-// identity line.
+// (otherHostEvery). A handshake with an address that may belong to a host other than the one that
+// named it has a short time limit (otherHostTime). One host can cause only a part of the permitted
+// handshakes with addresses of other hosts, so that receivers on the remaining hosts can still
+// connect. The sender checks the data address in a receiver's acceptance in the same way as the
+// addresses in the receiver's identity line.
 //
 // A receiver on a host with several networks may name an address that is not the source address of
 // its connection to the Meeting. If the rate limit does not allow a handshake with a receiver at
@@ -68,7 +68,8 @@ type otherHostLine struct {
 }
 
 // take asks for permission for one handshake, caused by an identity line from the given host. If
-// the rate limit allows the handshake, take counts it and returns true.
+// the rate limit allows the handshake, take counts it and returns true, and otherwise returns
+// false.
 func (h *otherHosts) take(from netip.Prefix, now mono.Time) bool {
 	for h.spent > 0 && now.Sub(h.since) >= otherHostEvery {
 		h.since = h.since.Add(otherHostEvery)
@@ -92,9 +93,9 @@ func (h *otherHosts) take(from netip.Prefix, now mono.Time) bool {
 }
 
 // allowOtherHost reports whether an identity names an address that possibly belongs to a host other
-// than the one from which the identity came. A handshake with an address of another host counts
-// towards the rate limit. If the rate limit does not allow this handshake at present,
-// allowOtherHost returns an error that wraps ErrTaken.
+// than the one from which the identity came. A handshake with an address of a host other than the
+// one that named it counts towards the rate limit. If the rate limit does not allow this handshake
+// at present, allowOtherHost returns an error that wraps ErrTaken.
 func (e *Engine) allowOtherHost(id Identity) (otherHost bool, err error) {
 	if id.from == "" {
 		return false, nil

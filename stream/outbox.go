@@ -58,8 +58,8 @@ func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 }
 
 // replace overwrites a queued control message of the same kind and stream with a newer one, whose
-// cumulative number includes the old number. If the queue contains no message of the same kind and
-// stream, replace returns false.
+// cumulative number includes the old number. The result of replace is false if the queue contains
+// no message of the same kind and stream, and otherwise true.
 func (o *outbox) replace(data []byte) bool {
 	const same = 16 // kind and key
 	for _, w := range o.waiting {
@@ -74,8 +74,8 @@ func (o *outbox) replace(data []byte) bool {
 	return false
 }
 
-// trySend offers a control message to the transport. If the transport cannot accept the control
-// message now, trySend returns false.
+// trySend offers a control message to the transport. The result of trySend is false if the
+// transport cannot accept the control message yet, and otherwise true.
 func (e *Engine) trySend(ep *btl.Endpoint, tag btl.Tag, data []byte) bool {
 	f, err := ep.Alloc(tag, len(data))
 	if err != nil {

@@ -69,8 +69,9 @@ func (s *Sender) proveAll(now mono.Time) {
 	}
 }
 
-// The method "probe" posts a header without payload to a receiver's data address. If no send buffer
-// is free or the fabric returns ErrAgain, the method "probe" returns false.
+// The method "probe" posts a header without payload to a receiver's data address. The result of the
+// method "probe" is false if no send buffer is free or the fabric returns ErrAgain, and otherwise
+// true.
 func (c *caster) probe(k *link, h header) bool {
 	d := c.port
 	last := len(d.txBuf) - 1

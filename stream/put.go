@@ -14,9 +14,9 @@ import (
 // released.
 
 const (
-	// putBytesMax is the largest size of a put with several messages. A put also has at most
-	// 1/putsPerRing of the size of the receiver's ring, so that other puts are in flight while one put
-	// is acknowledged and its region is read.
+	// putBytesMax is the largest size of a put with several messages. A put has at most 1/putsPerRing
+	// of the size of the receiver's ring, so that more puts are in flight while one put is
+	// acknowledged and its region is read.
 	putBytesMax = 1 << 20
 	putsPerRing = 2
 	// putsMax is the largest number of puts in flight per receiver, and putsBytesMax is the largest
@@ -110,8 +110,8 @@ func (k *link) notice(n notice) {
 	}
 }
 
-// find sets the fields "seq" and "message" of the link to the position of the next message to put.
-// find returns false if there is no message to put.
+// find sets the fields "seq" and "message" of the link to the position of the next message to put
+// and returns true, or returns false if there is no message to put.
 func (k *link) find() bool {
 	s := k.s
 	if k.seq < s.seqLo {
@@ -153,7 +153,7 @@ func (k *link) room() int {
 }
 
 // putSome starts puts until the receiver's credit, a limit of the puts in flight or the rate does
-// not permit another put.
+// not permit one more put.
 func (k *link) putSome(now mono.Time) (n int) {
 	s := k.s
 	for k.find() {
@@ -218,8 +218,8 @@ func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 	return messages, s.ring.blocks[block][lo : lo+messages*g.MessageBytes]
 }
 
-// put starts a put, and advances the link's position in the stream. If the transport cannot accept
-// the put yet, or if the link has failed, the method "put" returns false.
+// put starts a put, advances the link's position in the stream, and returns true. If the transport
+// cannot accept the put yet, or if the link has failed, the method "put" returns false.
 func (k *link) put(from uint64, messages int, mem []byte) bool {
 	s := k.s
 	at := (from - s.cfg.First) % k.ringMessages
@@ -279,6 +279,7 @@ func (k *link) seqEmpty() bool { return !k.find() }
 // skipTo tells the receiver that the messages with the ordinals from k.next to ordinal-1 are
 // dropped. Before the receiver learns of dropped messages, it must have got reports of all messages
 // below the ordinal k.next. If a report is still missing, skipTo sends nothing and returns false.
+// Otherwise skipTo returns true.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false

@@ -209,7 +209,7 @@ func (r *Receiver) handOver(region Region) {
 	}
 }
 
-// The method "datagram" processes a datagram. The method "datagram" returns false if the datagram
+// The method "datagram" processes a datagram and returns true, or returns false if the datagram
 // must wait for a free region.
 func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 	if r.state != stateRunning {
@@ -454,7 +454,8 @@ func (r *Receiver) publish(now mono.Time) {
 }
 
 // In a ring of at most populatedMax regions, the method "publish" counts the populated regions
-// exactly. In a larger ring, the number of populated regions is an estimate.
+// exactly. In a ring of more than populatedMax regions, the number of populated regions is an
+// estimate.
 const populatedMax = 256
 
 func (r *Receiver) deadline(now mono.Time) mono.Time {

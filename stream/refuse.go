@@ -147,7 +147,7 @@ func oldestOfLargestHost[T any](peers []T, ep func(T) *btl.Endpoint) T {
 }
 
 // abandon refuses a receiver. If the connection to the refused receiver is not established yet,
-// abandon also ends the handshake.
+// abandon ends the handshake.
 func (k *link) abandon(why Reason, err error) {
 	connecting := k.state == linkConnecting
 	k.refuse(why, err)

@@ -105,8 +105,7 @@ const (
 // Ring is the memory of a stream's messages, with the states of its regions. Any goroutine may read
 // and set the states of the regions. Any process that maps the ring may read and set the states of
 // its regions. All words of a ring are read and written atomically. The state of a region
-// determines whether the program or the transport owns the region, and with it the other words of
-// the region's descriptor.
+// determines whether the program or the transport owns the region and the words of its descriptor.
 type Ring struct {
 	geo    Geometry
 	blocks [][]byte // one block, or one block per region
@@ -297,9 +296,9 @@ func (r *Ring) SetAllPopulated(populated bool) {
 }
 
 // Transferred returns the ordinal of message k of region i, and whether the message has been
-// transferred. For a receiver's ring, the result "ok" of Transferred is true if the message has
-// arrived completely. For a sender's ring, the result "ok" of Transferred is true if the message
-// has been sent. The results of Transferred are valid until the region is filled again.
+// transferred. For a receiver's ring, the result "ok" of Transferred reports whether the message
+// has arrived completely. For a sender's ring, the result "ok" of Transferred reports whether the
+// message has been sent. The results of Transferred are valid until the region is filled again.
 func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
 	if i < 0 || i >= r.geo.Regions || k < 0 || k >= r.geo.RegionMessages {
 		return 0, false
@@ -397,8 +396,8 @@ func (r *Ring) wakeUp() {
 	}
 }
 
-// Close unmaps a mapped ring. For any other ring, Close does nothing. If a stream uses the ring,
-// Close returns ErrConfig and does nothing.
+// Close unmaps a mapped ring. For a ring that is not mapped, Close does nothing. If a stream uses
+// the ring, Close returns ErrConfig and does nothing.
 func (r *Ring) Close() error {
 	if r.unmap == nil {
 		return nil

@@ -115,8 +115,8 @@ func (m *Meeting) hear(g *bounded.Guest) {
 }
 
 // The constants below are answers of a Meeting that contain no identity. A peer that receives an
-// answer with the prefix "refusal" must not try again. A peer that receives busyLine as the answer
-// may try again later.
+// answer that begins with the constant "refusal" must not try again. A peer that receives busyLine
+// as the answer may try again later.
 const (
 	refusal  = "no: "
 	busyLine = "later"
@@ -188,7 +188,7 @@ func (g *guest) expect(mine Identity) (Identity, error) {
 }
 
 // The method "answer" sends this side's identity to a peer, or the reason of a refusal. The method
-// "answer" returns true if the line was sent.
+// "answer" reports whether the line was sent.
 func (g *guest) answer(mine Identity, err error) bool {
 	text := mine.String()
 	switch {
@@ -218,8 +218,8 @@ func ExchangeAt(address string) Exchange {
 	}
 }
 
-// visit makes one attempt to exchange identities. The result "again" of visit is true if a later
-// attempt may succeed.
+// visit makes one attempt to exchange identities. The result "again" of visit reports whether a
+// later attempt may succeed.
 func visit(
 	ctx context.Context, address string, mine Identity,
 ) (id Identity, again bool, err error) {

@@ -301,8 +301,7 @@ func (s *Sender) expire(now mono.Time) {
 	}
 }
 
-// begin starts the stream. If no receiver has joined yet, begin also fixes the stream's datagram
-// size.
+// begin starts the stream. If no receiver has joined yet, begin fixes the stream's datagram size.
 func (s *Sender) begin(now mono.Time) {
 	if s.cast != nil && s.cast.perMsg == 0 { // no receiver has joined yet
 		if err := s.cast.cut(0); err != nil {
@@ -336,7 +335,7 @@ func (s *Sender) begin(now mono.Time) {
 	}
 }
 
-// tell sends a progress report to the receivers, in the unreliable mode. The reports also show the
+// tell sends a progress report to the receivers, in the unreliable mode. The reports show the
 // receivers that the sender is alive.
 func (s *Sender) tell(now mono.Time) {
 	if s.cast == nil || now.Sub(s.told) < noticeEvery {

@@ -38,10 +38,10 @@ func (s *Sender) awaitReports(now mono.Time) {
 // after the end of sending.
 const endTimeouts = 30
 
-// The method "overdue" returns an error if the time for the receiver's report is over. For a
-// receiver that has joined after the start, the wait ends at the latest Config.Timeout after the
-// reports of the receivers that were ready at the start. If the stream has started without waiting
-// for receivers, the time limit is the same for all receivers.
+// The method "overdue" returns an error if the time for the receiver's report is over, and
+// otherwise nil. For a receiver that has joined after the start, the wait ends at the latest
+// Config.Timeout after the reports of the receivers that were ready at the start. If the stream has
+// started without waiting for receivers, the time limit is the same for all receivers.
 func (k *link) overdue(now mono.Time) error {
 	s := k.s
 	switch {

@@ -112,8 +112,8 @@ func (t *tracker) of(ordinal uint64) *messageState {
 }
 
 // end records the end of the stream. The argument "total" of the method "end" is the first ordinal
-// that is never sent. If the sender is known to have sent later messages, the method "end" uses the
-// field "edge" instead of the argument "total".
+// that is never sent. If the sender is known to have sent messages with ordinals of "total" or
+// higher, the method "end" uses the field "edge" instead of the argument "total".
 func (t *tracker) end(total uint64) {
 	t.total = max(total, t.edge)
 	t.extend(t.total)
@@ -159,7 +159,7 @@ func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 
 // settle records whether the payload of a new datagram was stored. If the payload was stored, the
 // argument "why" is spoiltNot. If the datagram completes its message, the method "settle" counts
-// the message. settle returns true if the datagram has completed its message and the whole message
+// the message. settle reports whether the datagram has completed its message and the whole message
 // is in the ring.
 func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
 	s := t.of(ordinal)

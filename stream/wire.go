@@ -18,8 +18,8 @@ import (
 // receiver chooses a random data key for each sender, and tells the key only to this sender, in the
 // message with which it accepts the sender. All receivers of a multicast group know the data key of
 // the group, which the sender chooses and sends in its start message. A receiver of a multicast
-// group also checks from which endpoint a datagram comes, because the other receivers of the group
-// also know the data key.
+// group checks, in addition to the data key, from which endpoint a datagram comes, because all
+// receivers of the group know the data key.
 const headerBytes = 24
 
 type header struct {
@@ -46,8 +46,8 @@ func setKey(b []byte, key uint64) {
 	h.put(b)
 }
 
-// parseHeader decodes the header of a datagram. The result "ok" of parseHeader is false if the
-// datagram is too short for a header or if the check field is wrong.
+// parseHeader decodes the header of a datagram. The result "ok" of parseHeader reports whether the
+// datagram is long enough for a header and the check field is right.
 func parseHeader(b []byte) (h header, ok bool) {
 	if len(b) < headerBytes {
 		return h, false

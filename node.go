@@ -29,7 +29,7 @@ import (
 // defined in the packages btl, call, conn and queue.
 var (
 	// ErrAddress means that an address is malformed, that an address to listen at does not belong to
-	// this host, or that an address to listen at stands for more than 32 local addresses.
+	// this host, or that it stands for more than 32 local addresses.
 	ErrAddress = errors.New("gobtl: bad address")
 	// ErrClosed means that the Node was closed.
 	ErrClosed = errors.New("gobtl: node is closed")

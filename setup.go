@@ -6,8 +6,8 @@ import (
 	"gobtl/btl"
 )
 
-// A gate defers the connection requests of a link until the link has the Node's handlers and
-// Config.Setup has returned. Only the goroutine that drives the link may use the gate.
+// A gate delays the answers to the connection requests of a link until the link has the Node's
+// handlers and Config.Setup has returned. Only the goroutine that drives the link may use the gate.
 type gate struct {
 	open  bool
 	asked []btl.Request

@@ -151,8 +151,8 @@ func (n *Node) noMemory(where string, err error) {
 func doorName(address string) string { return fmt.Sprintf("@gobtl/%d/%s", userID(), address) }
 
 // The method "introduce" exchanges cards with another Node that has connected to the Unix socket
-// for the given address. The other Node's card is stored before the other Node can connect over
-// shared memory.
+// for the given address. The card of the connected Node is stored before that Node can dial this
+// Node over shared memory.
 func (n *Node) introduce(visitor net.Conn, address string) {
 	theirs, err := readCard(visitor)
 	if err != nil {

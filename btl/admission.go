@@ -48,7 +48,7 @@ func Refuse(code uint16) Verdict { return Verdict{reason: frag.RejectOwner, code
 
 // Defer is the Verdict that rejects a connection request, but lets the peer repeat the request. A
 // deferred peer repeats its request at least twice a second until its handshake times out. Each
-// repeated connection request causes another call of the function given to Admit.
+// repeated connection request causes one more call of the function given to Admit.
 func Defer(code uint16) Verdict { return Verdict{reason: frag.RejectLater, code: code} }
 
 // KeepMax is the longest time for which Keep can store a connection request.
@@ -56,12 +56,12 @@ const KeepMax = meet.KeepMax
 
 // Keep is the Verdict that stores a connection request until a call of Request.Decide, but at most
 // for the duration "wait". A wait of less than 1 ms becomes 1 ms, and a wait of more than KeepMax
-// becomes KeepMax. The peer repeats a kept request only every 15 s, and the peer's HandshakeTimeout
-// restarts after the duration "wait". If the application has not called Decide within the duration
-// "wait", the module drops the kept request, and a repeated request of the peer becomes a new
-// Request. A peer whose version does not support Keep repeats its request at least twice a second
-// until its handshake times out, as after Defer. If the module has no room to store the request
-// (Request.MayKeep), Keep acts like Defer(0).
+// becomes KeepMax. The peer repeats a stored request only every 15 s, and the peer's
+// HandshakeTimeout restarts after the duration "wait". If the application has not called Decide
+// within the duration "wait", the module drops the stored request, and a repeated request of the
+// peer becomes a new Request. A peer whose version does not support Keep repeats its request at
+// least twice a second until its handshake times out, as after Defer. If the module has no room to
+// store the request (Request.MayKeep), Keep acts like Defer(0).
 func Keep(wait time.Duration) Verdict {
 	wait = max(time.Millisecond, min(wait, KeepMax))
 	return Verdict{reason: frag.RejectKept, code: uint16(wait / time.Millisecond)}
@@ -76,7 +76,8 @@ func Keep(wait time.Duration) Verdict {
 func MoveTo(name []byte) Verdict { return Verdict{moves: true, moved: string(name)} }
 
 // The method "answer" converts a Verdict to an Answer of package meet. If the Verdict is a MoveTo
-// with a malformed name or a name of another provider, the method "answer" returns ErrBadName.
+// with a malformed name, or with the name of a module that uses a different provider, the method
+// "answer" returns ErrBadName.
 func (v Verdict) answer(provider string) (meet.Answer, error) {
 	if v.moves {
 		n, err := frag.ParseName([]byte(v.moved))
@@ -98,10 +99,10 @@ func (r *Request) MayKeep() bool { return r.id != 0 }
 // and the repeated request gets the Verdict v without another call of the function given to Admit.
 // If the packet of Decide is lost, the peer still repeats its request every 15 s. If the argument v
 // of Decide is a Keep, the request stays undecided for the duration of this Keep. Decide returns
-// ErrNoRequest if the request was not kept, was already decided, has expired, or was replaced by
-// newer requests from the same address. Decide returns ErrBadName for a MoveTo with a name of
-// another provider, and ErrClosed after Close or Drain of the module. Only the goroutine that owns
-// the module may call Decide.
+// ErrNoRequest if the request was not stored, was already decided, has expired, or was replaced by
+// newer requests from the same address. Decide returns ErrBadName for a MoveTo to a module that
+// uses a different provider, and ErrClosed after Close or Drain of the module. Only the goroutine
+// that owns the module may call Decide.
 func (r *Request) Decide(now Time, v Verdict) error {
 	m := r.m
 	if m == nil {
@@ -128,7 +129,7 @@ func (r *Request) Decide(now Time, v Verdict) error {
 // receives packets at the addresses of both its channels. The handshake can still fail after the
 // function given to Admit has accepted the peer. The function given to Admit is allowed to call the
 // same methods as a message handler. A repeated connection request, or a change of the peer's
-// label, can cause another call of the function given to Admit for the same peer.
+// label, can cause one more call of the function given to Admit for the same peer.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 
 // The method "ask" returns the decision of the function given to Admit on a connection request.

@@ -36,9 +36,9 @@ func (m *Module) check() error {
 
 // CheckIdle returns an error for the first inconsistency of an idle module. A module is idle if no
 // send, handshake or close is in progress and no packet is in flight. CheckIdle verifies that every
-// buffer, timer and descriptor is free, and that all lists are empty. CheckIdle also verifies that
-// only connected endpoints have credits, and that nothing refers to an ended endpoint. CheckIdle
-// calls Check first, and is for tests and simulators.
+// buffer, timer and descriptor is free, and that all lists are empty. CheckIdle verifies that only
+// connected endpoints have credits, and that nothing refers to an ended endpoint. CheckIdle calls
+// Check first, and is for tests and simulators.
 func (m *Module) CheckIdle() error {
 	if err := m.Check(); err != nil {
 		return err

@@ -17,12 +17,12 @@ import (
 type Config struct {
 	// Profile is the name of the set of rules for loss recovery: "adaptive", "usnic" or "lossless".
 	// The profile "usnic" has the rules of Open MPI's usnic BTL. The default Profile is "lossless"
-	// over a reliable and ordered provider, and "adaptive" over any other provider.
+	// over a reliable and ordered provider, and "adaptive" over a provider that is unreliable or
+	// unordered.
 	Profile string
-	// Reliability selects whether the provider or the module recovers from losses. With
-	// "auto" the provider recovers from losses if the providers of both sides are reliable
-	// and ordered, and the module recovers from losses in all other cases. With "own" the module
-	// always recovers from losses.
+	// Reliability selects whether the provider or the module recovers from losses. With "auto" the
+	// provider recovers from losses if the providers of both sides are reliable and ordered, and
+	// otherwise the module recovers from losses. With "own" the module always recovers from losses.
 	Reliability string
 	// Rules overrides single values of the profile. A zero field of Rules keeps the profile's value.
 	// Programs need only those fields of Rules that Params lists. The fields of Rules that Params does
@@ -39,17 +39,17 @@ type Config struct {
 
 	// PackBytes is the maximum size of a packet that several small fragments share, at most 65507 and
 	// at most the peer's MTU. Small fragments share a packet if at least two of them fit into
-	// PackBytes. At an MTU of at most 9000, a packet can also contain the end of a large fragment and
-	// the beginning of the next large fragment. A PackBytes of 0 means 8 KiB. With a PackBytes of 1,
-	// this module sends each fragment in packets of its own. Shared packets from a peer are always
+	// PackBytes. At an MTU of at most 9000, a packet can contain the end of one large fragment and the
+	// beginning of the next large fragment. A PackBytes of 0 means 8 KiB. With a PackBytes of 1, this
+	// module sends each fragment in packets of its own. Shared packets from a peer are always
 	// accepted.
 	PackBytes int
 
 	// SendBuffers is the number of packets that can be in flight or lent to the application, for all
 	// peers together, 64 to 1<<20. A SendBuffers of 0 means the larger of Rules.WindowPackets and
 	// 4096. Each send buffer takes MTUBytes of memory, which most providers allocate only at its first
-	// use. If only one peer uses send buffers, it can use at most seven eighths of them. If several
-	// peers use send buffers, no peer can use more send buffers than are free.
+	// use. If only one peer uses send buffers, this peer can use at most seven eighths of all send
+	// buffers. If several peers use send buffers, no peer can use more send buffers than are free.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. A RecvDepth
 	// of 0 means 1024.
@@ -70,9 +70,9 @@ type Config struct {
 	RecvBufferBytes int
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or unacknowledged
-	// send uses a descriptor. A FragmentsMax of 0 means 4096. If only one peer uses descriptors, it
-	// can use at most seven eighths of them. If several peers use descriptors, no peer can use more
-	// descriptors than are free.
+	// send uses a descriptor. A FragmentsMax of 0 means 4096. If only one peer uses descriptors, this
+	// peer can use at most seven eighths of all descriptors. If several peers use descriptors, no peer
+	// can use more descriptors than are free.
 	FragmentsMax int
 	// FragmentBytesMax is the size of the largest fragment that is sent or received, 1 KiB to less
 	// than 4 GiB. A FragmentBytesMax of 0 means 1 GiB.
@@ -98,10 +98,10 @@ type Config struct {
 	// PeersPerHost means no limit.
 	PeersPerHost int
 	// Advertise is the address that is announced to peers instead of the bound address, in the
-	// notation of Module.Dial. Advertise is needed, for example, if a NAT maps another address to this
-	// host. An empty Advertise means the bound address. Peers use the advertised address to connect.
-	// If the peer's fabric reports source addresses of datagrams, as udp does, the peer sends its
-	// replies to the source address instead of the advertised address.
+	// notation of Module.Dial. Advertise is needed, for example, if a NAT maps a public address to
+	// this host. An empty Advertise means the bound address. Peers use the advertised address to
+	// connect. If the peer's fabric reports source addresses of datagrams, as udp does, the peer sends
+	// its replies to the source address instead of the advertised address.
 	Advertise string
 	// Label is a name of this module, at most 32 bytes long, that peers get with the connection
 	// request (see Request). The label is not authenticated.
@@ -127,10 +127,10 @@ type Config struct {
 	// does not extend CloseTimeout.
 	Away time.Duration
 	// KeepAlive is the time without packets on a channel, in either direction, after which this side
-	// probes the peer on that channel. The probes detect a dead peer without other traffic, and keep
-	// the port mappings of firewalls and NATs alive. A KeepAlive of 0 means 20 s, and a negative value
-	// turns the probes off. If the module runs short of memory or endpoints, it probes silent peers
-	// before KeepAlive has passed.
+	// probes the peer on that channel. The probes detect a dead peer even if there is no traffic, and
+	// keep the port mappings of firewalls and NATs alive. A KeepAlive of 0 means 20 s, and a negative
+	// value turns the probes off. If the module runs short of memory or endpoints, it probes silent
+	// peers before KeepAlive has passed.
 	KeepAlive time.Duration
 	// CloseTimeout is the maximum time for which a closing endpoint waits without any newly
 	// acknowledged packet. A CloseTimeout of 0 means 1 s.

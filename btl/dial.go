@@ -34,14 +34,13 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 
 // Dial connects like Connect, but to an address instead of a name. The argument "address" of Dial
 // is the address of the peer's command channel, such as "192.0.2.1:4000". If the port of the data
-// channel is not the command channel's port plus one, the address must also contain the data
-// channel's port, after a comma, as in "192.0.2.1:4000,4711". Any incarnation of the peer is
-// accepted. If the module already has an endpoint for the given address, Dial returns the existing
-// endpoint. An existing endpoint detects a restart of the peer after several unanswered packets,
-// mostly within a quarter of Config.PeerTimeout. To reconnect earlier to a restarted peer, call
-// Abort on the old endpoint before Dial. Dial returns ErrBadName for an invalid address or a fabric
-// without textual addresses, ErrClosed for a closed module, and ErrRefused if there are already
-// PeersMax endpoints.
+// channel is not the command channel's port plus one, the address must contain the data channel's
+// port after a comma, as in "192.0.2.1:4000,4711". Any incarnation of the peer is accepted. If the
+// module already has an endpoint for the given address, Dial returns the existing endpoint. An
+// existing endpoint detects a restart of the peer after several unanswered packets, mostly within a
+// quarter of Config.PeerTimeout. To reconnect earlier to a restarted peer, call Abort on the old
+// endpoint before Dial. Dial returns ErrBadName for an invalid address or a fabric without textual
+// addresses, ErrClosed for a closed module, and ErrRefused if there are already PeersMax endpoints.
 func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 	m.all.At(now)
 	if m.closed || m.all.Draining {

@@ -36,7 +36,8 @@ var (
 	// of Config.MTUBytes.
 	ErrNarrow = peer.ErrNarrow
 	// ErrStalled means that this side has closed the connection because the peer's partly received
-	// fragments made no progress for Config.PeerTimeout, while other peers needed their memory.
+	// fragments made no progress for Config.PeerTimeout, and their memory was needed for fragments of
+	// different peers.
 	ErrStalled = peer.ErrStalled
 	// ErrVersion means that the two sides have no common protocol version, or that one side lacks a
 	// required feature.
@@ -89,8 +90,8 @@ var (
 
 // RefusedError is an ErrRefused for a connection that the peer's application has refused (see
 // Module.Admit). The field Code of a RefusedError is the code that the peer gave to Refuse or
-// Defer, or 0 for a kept request. RefusedError.Later is true if the peer deferred or kept the
-// request until the handshake timed out, and false if the peer refused the request.
+// Defer, or 0 if the peer answered with Keep. RefusedError.Later is true if the peer answered with
+// Defer or Keep until the handshake timed out, and false if the peer answered with Refuse.
 type RefusedError = peer.RefusedError
 
 // EndedError is an ErrPeerClosed with the reason that the peer has sent. If EndedError.Owner is

@@ -11,9 +11,9 @@ type Status uint8
 
 // The values of Status are the results of a Send that returns no error.
 const (
-	// Done means that the fragment was sent, and that the module needs no further access to the
-	// caller's memory. If Send returns Done, OnDone is not called, and the descriptor belongs to the
-	// module again.
+	// Done means that the fragment was sent, and that the module will not access the caller's memory
+	// any more. If Send returns Done, OnDone is not called, and the descriptor belongs to the module
+	// again.
 	Done Status = 1
 	// Queued means that OnDone will be called exactly once. The error argument of OnDone is nil if the
 	// peer has acknowledged every byte, and otherwise says why the send has failed.

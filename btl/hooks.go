@@ -18,10 +18,10 @@ func (m *Module) Hooks() Hooks { return Hooks{m} }
 // TakeOver prepares the module for a driver that sleeps while the module is idle. TakeOver stops
 // the retransmission timers of peers without packets in flight, so that these timers do not wake
 // the driver. After TakeOver, the receive state is updated before a message's handler runs, so that
-// a reply of the handler also acknowledges the message. After TakeOver, Progress reports
-// completions with OnDone (see Module.PullCompletions). TakeOver must be called before the first
-// peer connects. The first call of TakeOver returns true. All later calls have no effect and return
-// false, because a module has only one driver. Any goroutine may call TakeOver.
+// a reply of the handler carries the acknowledgement of the message. After TakeOver, Progress
+// reports completions with OnDone (see Module.PullCompletions). TakeOver must be called before the
+// first peer connects. The first call of TakeOver returns true. All later calls have no effect and
+// return false, because a module has only one driver. Any goroutine may call TakeOver.
 func (h Hooks) TakeOver() bool {
 	if !h.m.driven.CompareAndSwap(false, true) {
 		return false

@@ -56,8 +56,8 @@ type Arrival struct {
 // without a copy. Further messages are copied. While 65536 messages, or 256 MiB of copies, are
 // queued, Progress does nothing and Deadline returns Never. While the queue for PullArrivals is
 // full, the module reads no packets, so peers stop sending when their credits are used up. A
-// program that uses HandlePulled must call PullArrivals even while it waits for other events of the
-// module. HandlePulled returns ErrTag if the tag is out of range.
+// program that uses HandlePulled must call PullArrivals even while it waits for an event that is
+// not a message. HandlePulled returns ErrTag if the tag is out of range.
 func (m *Module) HandlePulled(tag Tag) error {
 	if err := m.Handle(tag, nil); err != nil {
 		return err

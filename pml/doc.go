@@ -1,7 +1,7 @@
 // Package pml is the point-to-point layer of an MPI-like library over package btl. A receive
 // matches a message by a 64-bit tag with a mask, from one peer or from any peer. Messages from one
-// peer are matched in the order of sending. The package also has active messages, which Progress
-// passes to the handlers of their ids in the order of sending.
+// peer are matched in the order of sending. The package has active messages, which need no receive,
+// and which Progress passes to the handlers of their ids in the order of sending.
 //
 //	Send                                                               Recv
 //	  |  small, and the peer has room       eager, envelope and bytes    |

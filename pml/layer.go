@@ -345,7 +345,7 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 
 // The method "end" ends all requests that depend on a peer whose connection has ended. Messages of
 // the peer that have arrived completely can still be received. The running time of the method "end"
-// does not depend on the number of requests and messages of other peers.
+// does not depend on the number of requests and messages of the connected peers.
 func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return

@@ -4,8 +4,8 @@ package pml
 const exactly = ^uint64(0)
 
 // The type "posted" contains the receives that wait for a message. Receives for a single peer and a
-// single tag are in a hash table, and all other receives are in a list. The field "order" counts
-// the posted receives.
+// single tag are in a hash table, and receives from any peer or with a mask are in a list. The
+// field "order" counts the posted receives.
 type posted struct {
 	exact table[Request]
 	wild  list[Request]
@@ -145,7 +145,7 @@ func (q *unexpected) remove(m *Message) {
 }
 
 // tableFor returns the index of the hash table for receives from any peer with the given mask. If
-// the mask has no table, and anyMasks other masks already have tables, tableFor returns -1.
+// the mask has no table, and anyMasks tables already exist, tableFor returns -1.
 func (q *unexpected) tableFor(mask uint64) int {
 	for i, known := range q.masks {
 		if known == mask {

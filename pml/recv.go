@@ -179,8 +179,9 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 }
 
 // arriveEager is a fast path of onEnvelope. If an eager message is the next in its peer's sequence
-// and a receive waits for this message, arriveEager delivers the message and returns true. If
-// arriveEager returns false, it has done nothing, and the caller passes the message to onEnvelope.
+// and a receive waits for this message, arriveEager delivers the message and returns true.
+// Otherwise arriveEager does nothing and returns false, and the caller passes the message to
+// onEnvelope.
 func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	number, tag, ok := readEager(data)
 	if !ok || number != p.expect || len(data)-headBytes > l.cfg.EagerBytes {

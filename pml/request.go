@@ -57,8 +57,8 @@ type Request struct {
 	// not between SendInit or RecvInit and Start.
 	Layout Layout
 	// Exact makes a receive end with ErrShort if the message does not fill the memory. A caller that
-	// knows the length of the message sets Exact in order to detect a message of another length. Exact
-	// must be changed only while the request is Done.
+	// knows the length of the message sets Exact in order to detect a message of a different length.
+	// Exact must be changed only while the request is Done.
 	Exact bool
 
 	state  state

@@ -45,7 +45,7 @@ func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 }
 
 // The method "quick" sends a message like Send, but only if TrySend can send the message
-// immediately. If the method "quick" returns false, it has sent nothing.
+// immediately, and reports whether it has sent the message.
 func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byte) bool {
 	if r.Layout != nil || !l.TrySend(now, to, tag, data) {
 		return false

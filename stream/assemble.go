@@ -200,8 +200,8 @@ func (a *assembler) whole(slot int) bool {
 
 // leap prepares the opening of the regions up to number n, and reports whether the assembler's
 // budget of work covers the cost of at least one region. If region n is too far ahead of the open
-// regions (horizonMessages), or if the budget does not suffice for all regions up to n, the method
-// "leap" passes all open regions to the reader and skips the oldest unopened regions.
+// regions (horizonMessages), or if the budget does not cover all regions up to n, the method "leap"
+// passes all open regions to the reader. Then the method "leap" skips the oldest unopened regions.
 func (a *assembler) leap(n uint64) bool {
 	back := min(uint64(a.ring.geo.Regions-1), a.horizon/uint64(a.ring.geo.RegionMessages)+1)
 	pays := a.budget / a.cost

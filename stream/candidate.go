@@ -13,7 +13,7 @@ import (
 // the receiver. The candidate sender whose start message arrives first begins the stream, and gets
 // the right to put into the receiver's ring. After the start of the stream, the receiver refuses
 // all remaining and new candidate senders with the code "taken". A candidate sender that stops
-// responding does not prevent other senders from starting the stream.
+// responding does not prevent the remaining candidate senders from starting the stream.
 //
 //	candidate                             receiver
 //	   -------- hello --------------------->    one of candidatesMax
@@ -125,7 +125,7 @@ func (s *candidate) left(err error) {
 }
 
 // refuse sends a sender the reason for which this receiver refuses it. After the refusal, the
-// receiver waits for other senders, unless Config.Only restricts it to one sender.
+// receiver waits for a compatible sender, unless Config.Only restricts the receiver to one sender.
 func (r *Receiver) refuse(ep *btl.Endpoint, key uint64, why Reason, err error) {
 	r.e.abort(ep, key, codeOf(why), err.Error())
 	r.refused(ep, why, err)

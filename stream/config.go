@@ -53,7 +53,7 @@ const (
 	// that a full socket buffer drops (Stats.SocketDrops). Several datagrams that the kernel has
 	// coalesced into one packet count as one packet in Stats.SocketDrops. A waiting message delays all
 	// streams of the port. If the port has more than one stream, a message waits at most 50 ms. In the
-	// long run, one receiver delays the other streams of its port for at most a quarter of the time. A
+	// long run, one receiver delays the streams of its port for at most a quarter of the time. A
 	// message that has waited for the permitted time is dropped and counted, as with the policy Drop.
 	Block Overrun = iota
 	// Drop means that the message is dropped and counted.
@@ -91,7 +91,7 @@ type Config struct {
 	// accepts only the first sender that connects. The field Only is meant for programs whose users
 	// exchange the identities by hand. If the field Only is true, the stream ends when a peer has
 	// incompatible parameters. If the field Only is false, a peer with incompatible parameters is
-	// refused, and the stream waits for other peers until the time limit Meet is over.
+	// refused, and the stream waits for compatible peers until the time limit Meet is over.
 	Only bool
 	// Refused is called for each peer that this side refuses, and for each peer that refuses this
 	// side. Refused runs on the engine's goroutine, and must not block or call the Port. Refused
@@ -142,7 +142,7 @@ type Config struct {
 	// requires the unreliable mode and a provider that implements fabric.Grouper.
 	Group string
 
-	// The fields below are for receivers only, except Grace, which a sender also uses.
+	// The fields below are for receivers only, except Grace, which both sides use.
 
 	// After the sender's end message, a receiver waits for late datagrams until none has arrived for
 	// the time Grace. The whole wait for late datagrams is at most Grace plus Timeout, unless the

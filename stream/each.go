@@ -9,7 +9,7 @@ import (
 // The methods of this file send over a fabric with a flow control for each receiver, such as shared
 // memory (Info.Reliable). On a fabric with such flow control, the queue of a receiver that does not
 // read becomes full, and Post returns ErrAgain for datagrams to this receiver only. A receiver with
-// a full queue does not delay the other receivers of the stream:
+// a full queue does not delay the stream to the remaining receivers:
 //
 //   - The sender goes at the speed of its fastest receiver. When one receiver has accepted the
 //     whole batch, the sender drops the rest of the batch for each receiver whose queue is full.

@@ -12,10 +12,10 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Engine sends and receives streams over a btl module. For the unreliable mode, an Engine also has
-// an endpoint of the fabric. Only one goroutine may use an Engine. An Engine has no clock, and does
-// its work only in calls of Progress. A Port calls the Engine in ordinary programs, and the
-// simulator calls the Engine in virtual time.
+// Engine sends and receives streams over a btl module. For the unreliable mode, an Engine has, in
+// addition to the module, an endpoint of the fabric. Only one goroutine may use an Engine. An
+// Engine has no clock, and does its work only in calls of Progress. A Port calls the Engine in
+// ordinary programs, and the simulator calls the Engine in virtual time.
 type Engine struct {
 	m     *btl.Module
 	data  *dataPort // nil: only reliable streams
@@ -80,7 +80,7 @@ func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 }
 
 // Module returns the engine's btl module, so that the caller can read the module's counters and use
-// other tags.
+// tags that the engine does not use.
 func (e *Engine) Module() *btl.Module { return e.m }
 
 // Progress does all work that is due, and returns the number of received packets. An error of

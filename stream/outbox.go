@@ -10,7 +10,7 @@ import (
 // A control message that the transport cannot accept yet waits in its peer's queue (outbox). If the
 // queue of control messages to a peer is full, the connection to the peer is closed, because the
 // peer is not receiving messages. The queue of each peer has a limited size, and does not delay
-// messages to other peers.
+// messages to the remaining peers.
 
 // outboxMax and outboxBytesMax limit the queued control messages to a peer. Among control messages
 // with a cumulative number, the queue contains only the latest message of each kind and stream.

@@ -40,7 +40,8 @@ func (r *Receiver) SenderMessages() uint64 {
 }
 
 // Started returns a channel that is closed when the stream starts, before the first message can
-// arrive. The channel of Started is also closed if the stream ends before it has started.
+// arrive. If the stream ends before it has started, the channel of Started is closed when the
+// stream ends.
 func (r *Receiver) Started() <-chan struct{} { return r.started }
 
 // Done returns a channel that is closed when the stream has ended, after which Err returns the

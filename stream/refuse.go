@@ -7,8 +7,8 @@ import (
 	"gobtl/btl"
 )
 
-// Before the stream starts, an incompatible peer can be refused without an effect on other peers. A
-// refusal is reported to the peer, counted, and passed to Config.Refused.
+// Before the stream starts, an incompatible peer can be refused without an effect on the compatible
+// peers. A refusal is reported to the peer, counted, and passed to Config.Refused.
 
 // Reason is the reason why a peer was refused.
 type Reason uint8
@@ -80,7 +80,7 @@ func (r *Refusals) add(why Reason) {
 	}[why]++
 }
 
-// errTaken is sent to a peer that is refused because another peer is connected.
+// errTaken is sent to a peer that is refused because an earlier peer is connected.
 var errTaken = fmt.Errorf("%w: another peer was there first", ErrTaken)
 
 // codeOf returns the code of an abort message for the reason of a refusal.
@@ -129,9 +129,9 @@ func (s *Sender) makeRoom() {
 }
 
 // oldestOfLargestHost returns the peer that a new peer replaces, which is the oldest peer of the
-// host with the most peers. Because the new peer replaces a peer of this host, one host cannot
-// displace the peers of other hosts. The argument "peers" of oldestOfLargestHost is in the order of
-// arrival, and not empty.
+// host with the most peers. Because the new peer replaces a peer of this host, a host with many
+// peers cannot displace the peers of hosts with few peers. The argument "peers" of
+// oldestOfLargestHost is in the order of arrival, and not empty.
 func oldestOfLargestHost[T any](peers []T, ep func(T) *btl.Endpoint) T {
 	count := make(map[string]int)
 	for _, p := range peers {

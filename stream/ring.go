@@ -370,8 +370,7 @@ type Region struct {
 	Bytes    []byte // memory of the messages, part of the ring
 }
 
-// The method "claim" begins a stream's use of the ring, and returns false if another stream uses
-// the ring.
+// The method "claim" begins a stream's use of the ring, and reports whether the ring was unused.
 func (r *Ring) claim() bool { return r.used.CompareAndSwap(false, true) }
 
 // unclaim ends a stream's use of the ring.

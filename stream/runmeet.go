@@ -44,8 +44,8 @@ type guest struct {
 }
 
 const (
-	// meetLine is the time limit for a new peer to send its line. meetLine is also how long a peer
-	// that has sent its line waits for a call of Exchange.
+	// meetLine is the time limit for a new peer to send its line. A peer that has sent its line waits
+	// for a call of Exchange for at most the time meetLine.
 	meetLine = 5 * time.Second
 	// guestsMax is the largest number of peers that are connected to a Meeting. If guestsMax peers are
 	// connected, a new peer replaces the peer that has been connected for the longest time without

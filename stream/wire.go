@@ -58,8 +58,8 @@ func parseHeader(b []byte) (h header, ok bool) {
 	return h, binary.LittleEndian.Uint32(b) == h.check()
 }
 
-// check returns the check field of a header. The check field is a hash of the other header fields
-// and of the format's version, computed with the finalizer of MurmurHash3.
+// check returns the check field of a header. The check field is a hash of all header fields after
+// it and of the format's version, computed with the finalizer of MurmurHash3.
 func (h *header) check() uint32 {
 	const version = 1
 	x := h.key ^ version

@@ -72,9 +72,9 @@ const (
 	// answers in progress is allowed to begin one call at a time. sendingFree is not 0 because an
 	// answer still counts as in progress for a short time after the transport has accepted it.
 	sendingFree = 1
-	// owedFree is the number of queued answers that every peer is allowed to have, regardless of the
-	// answers to other peers. owedOverheadBytes is the memory that a queued answer needs in addition
-	// to its body.
+	// owedFree is the number of queued answers that every peer is allowed to have, even if the limit
+	// on the answers to all peers is reached. owedOverheadBytes is the memory that a queued answer
+	// needs in addition to its body.
 	owedFree          = 64
 	owedOverheadBytes = 64
 )

@@ -105,8 +105,8 @@ func leftMs(left time.Duration) uint32 {
 }
 
 // The method "withdraw" removes a call whose caller has stopped waiting from the table of waiting
-// calls. If the argument "cancel" is true, a cancel message is sent to the server. The method
-// "withdraw" returns false if the Runner has ended, and true otherwise.
+// calls. If the argument "cancel" is true, a cancel message is sent to the server. The result of
+// the method "withdraw" is false if the Runner has ended, and otherwise true.
 //
 // The cancel message is sent only after the server has acknowledged the request, because a cancel
 // message that arrives before its request has no effect.

@@ -54,9 +54,9 @@ type Config struct {
 	// Total is the maximum number of calls of all peers together whose handlers run on goroutines, 1
 	// to 1<<23. A Total of 0 means eight times Concurrent. When the number of running calls of all
 	// peers reaches Total, the peers of one host can have at most 2*Total minus this number of running
-	// calls. Independently of Total, every peer can have one running call. For the second and each
-	// further stream of a peer, the limit on the calls of all peers is seven eighths of Total instead
-	// of Total.
+	// calls. Independently of Total, every peer can have one running call. For all streams of a peer
+	// except its first, the limit on the calls of all peers is seven eighths of Total instead of
+	// Total.
 	Total int
 	// RequestBytes is the maximum size, in total, of the requests of one peer whose handlers run on
 	// goroutines, 1 to 1<<40. A RequestBytes of 0 means 64 MiB. A call fails with ErrBusy if its
@@ -67,7 +67,7 @@ type Config struct {
 	// all peers. A peer without a running request can always send one request of at most 64 KiB.
 	RequestBytes int64
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
-	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, further
+	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, new
 	// calls fail with ErrBusy, and the server replaces the answers of running calls by ErrAnswerRoom.
 	// Because acknowledgements arrive late, sent answers do not count if they are a single answer of
 	// any size, or at most 1 MiB together. Answers of at most 1 KiB count only until they are sent.
@@ -241,8 +241,8 @@ func (h head) put(b []byte) {
 // method.
 func (h *head) bytes() int { return headBytes + len(h.name) }
 
-// getHead parses the header of a message, and returns false for a malformed message. The results
-// "name" and "body" are subslices of b.
+// getHead parses the header of a message. The result "ok" of getHead reports whether the message is
+// well-formed. The results "name" and "body" are subslices of b.
 func getHead(b []byte) (h head, name, body []byte, ok bool) {
 	if len(b) < headBytes {
 		return head{}, nil, nil, false

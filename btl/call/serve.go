@@ -9,8 +9,8 @@ import (
 	"gobtl/btl"
 )
 
-// The method "serve" runs the handler of a request. An inline handler is called directly, and any
-// other handler runs on a new goroutine.
+// The method "serve" runs the handler of a request. An Inline is called directly, and a Handler or
+// StreamHandler runs on a new goroutine.
 func (n *Node) serve(peer *btl.Endpoint, h head, name, body []byte) {
 	inline, handler := n.handlerOf(h.code, name)
 	switch {
@@ -99,8 +99,8 @@ type endError struct{ error }
 func (e endError) Unwrap() error { return e.error }
 
 // ownEnd wraps err in an endError if err only reports that the handler's context ctx was cancelled.
-// An error from the cancellation of any other context, such as that of a database query, is not
-// wrapped.
+// An error from the cancellation of a context other than ctx, such as that of a database query, is
+// not wrapped.
 func ownEnd(ctx context.Context, err error) error {
 	isEnd := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if isEnd && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {

@@ -136,7 +136,7 @@ type chunk struct {
 }
 
 // The type "turns" makes the calls of a stream proceed one after the other in the order of their
-// numbers, even if the calls arrive in another order. Each waiting call has a different number,
+// numbers, even if the calls do not arrive in this order. Each waiting call has a different number,
 // which is less than streamWindow ahead of the number of the call that may proceed. When a call has
 // finished, at most one waiting call is woken.
 type turns struct {
@@ -325,8 +325,8 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 }
 
 // The method "begins" must be called before a goroutine of the Node is started, so that Close waits
-// for the goroutine's end. If the Node is closed, the method "begins" returns false, and the caller
-// must not start the goroutine.
+// for the goroutine's end. The method "begins" reports whether the caller may start the goroutine,
+// which is not allowed if the Node is closed.
 func (n *Node) begins() bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()

@@ -19,10 +19,10 @@ import (
 // Call.
 //
 // If the server cannot reserve all calls of the stream, CallStream returns ErrBusy before it reads
-// from the argument "request". With the server's default limits, a caller without other calls can
-// have 63 open streams. If the handler returns before it has read the whole request, CallStream
-// stops reading from the argument "request". A Read from the argument "request" might still be in
-// progress when CallStream returns.
+// from the argument "request". With the server's default limits, a caller that makes no calls
+// outside of streams can have 63 open streams. If the handler returns before it has read the whole
+// request, CallStream stops reading from the argument "request". A Read from the argument "request"
+// might still be in progress when CallStream returns.
 func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16,
 	request io.Reader, answer io.Writer,
 ) error {

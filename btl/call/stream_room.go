@@ -5,9 +5,9 @@ import "gobtl/btl"
 // The method "reserve" reserves calls for a stream that a client opens, and returns true, or
 // returns false if the limits do not allow the stream. The call that opens the stream does not use
 // the reservation, and ends before the client makes the next call of the stream. If the Node has no
-// other calls, the stream is accepted regardless of the limits. One eighth of Total is reserved for
-// calls outside of streams, and for the first stream of each peer. When the limit for all peers is
-// reached, mayShare decides whether the host of the peer can have one more stream, so that the
+// running call, the stream is accepted regardless of the limits. One eighth of Total is reserved
+// for calls outside of streams, and for the first stream of each peer. When the limit for all peers
+// is reached, mayShare decides whether the host of the peer can have one more stream, so that the
 // streams of one host do not exclude other hosts.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
@@ -86,7 +86,7 @@ func (n *Node) hold(c *caller, streams int) {
 }
 
 // The method "lends" returns the reserved place of a request that belongs to an open stream, and
-// the zero place for any other request.
+// the zero place for a request that does not belong to an open stream.
 func (n *Node) lends(peer *btl.Endpoint, method uint16, request []byte) place {
 	h, ok := getStreamHead(request)
 	if !ok || h.op < streamPush || h.op > streamEnd || len(request) > streamMsgBytes ||

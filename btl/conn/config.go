@@ -67,20 +67,20 @@ type Config struct {
 	// ended Conn with unread bytes still counts towards ConnsMax.
 	ConnsMax int
 	// TotalConns is the maximum number of Conns that all peers together open, ConnsMax to 1<<26. A
-	// TotalConns of 0 means 64 times ConnsMax. If other hosts have opened n Conns, the peers of one
-	// host can open about (TotalConns-n)/2 Conns.
+	// TotalConns of 0 means 64 times ConnsMax. The peers on one host can open about (TotalConns-n)/2
+	// Conns if the peers on all other hosts have opened n Conns.
 	TotalConns int
 	// Backlog is the maximum number of Conns of a Listener that wait for Accept, 1 to 1<<16. A Backlog
-	// of 0 means 128. If a backlog contains n Conns of other hosts, it accepts about (Backlog-n)/2
-	// Conns of one host.
+	// of 0 means 128. A backlog accepts about (Backlog-n)/2 Conns of one host if it contains n Conns
+	// of all other hosts.
 	Backlog int
 	// GoneBytes is the maximum amount of memory for ended Conns with unread bytes, at most 1<<40
 	// bytes. A GoneBytes of 0 means 64 times WindowBytes. An ended Conn with unread bytes counts
 	// towards GoneBytes with 4096 bytes plus the size of its buffer. When GoneBytes is exceeded, the
-	// oldest ended Conn of the host that uses most of the memory loses its bytes, and its Reads fail.
-	// Closed Conns with unsent bytes, and Conns whose Dial failed before the peer answered, count
-	// towards GoneBytes like ended Conns. If a closed Conn loses its unsent bytes, the Reads of its
-	// peer return ErrReset.
+	// oldest ended Conn of the host that uses most of the memory loses its unread bytes, and the Reads
+	// of this Conn fail. Closed Conns with unsent bytes, and Conns whose Dial failed before the peer
+	// answered, count towards GoneBytes like ended Conns. If a closed Conn loses its unsent bytes, the
+	// Reads of its peer return ErrReset.
 	GoneBytes int64
 	// TotalBytes is the maximum size of the receive buffers of all Conns that have not ended,
 	// WindowBytesMax to 1<<40 bytes. A TotalBytes of 0 means 1024 times WindowBytes, but not less than

@@ -395,8 +395,9 @@ func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string)
 	return len(p.refused) <= refusedMax
 }
 
-// mayOpen reports whether the peers on the host with the given name can open one more Conn. If
-// other hosts have opened n Conns, the peers on one host can open about (TotalConns-n)/2 Conns.
+// mayOpen reports whether the peers on the host with the given name can open one more Conn. The
+// peers on one host can open about (TotalConns-n)/2 Conns if the peers on all other hosts have
+// opened n Conns.
 func (n *Node) mayOpen(name string) bool {
 	ofHost := 0
 	if h := n.hosts[name]; h != nil {

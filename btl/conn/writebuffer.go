@@ -140,9 +140,9 @@ type unsentBytes struct {
 	most  int64
 }
 
-// The type "budget" limits the memory of the write buffers of the Conns with one host. If the write
-// buffers for other hosts use n bytes, the write buffers for one host can use about
-// (unsentBytesMost-n)/2 bytes. The zero value of the type "budget" has no limit.
+// The type "budget" limits the memory of the write buffers of the Conns with one host. The write
+// buffers for one host can use about (unsentBytesMost-n)/2 bytes if the write buffers for all other
+// hosts use n bytes. The zero value of the type "budget" has no limit.
 type budget struct {
 	host *atomic.Int64
 	all  *unsentBytes

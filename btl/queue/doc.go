@@ -28,9 +28,9 @@
 // If a peer exceeds its limit on bytes, the Queue drops the message and ends the peer's endpoint.
 // Malformed messages are dropped silently.
 //
-// The memory of a sender is limited by its own Config.Bytes, and not by the peer's limit. The
-// unacknowledged messages to one peer use at most Config.Bytes of the sender, but a single message
-// that is larger than Config.Bytes can be sent alone.
+// The memory that a sender uses is limited by the Config.Bytes of the sender, and not by that of
+// the receiver. The unacknowledged messages to one peer use at most Config.Bytes of the sender, but
+// a single message that is larger than Config.Bytes can be sent alone.
 //
 // The received messages of one peer use at most Config.Bytes, and the received messages of all
 // connected peers use at most Config.TotalBytes. The received messages of all ended endpoints use

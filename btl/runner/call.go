@@ -65,8 +65,8 @@ type callPlace struct {
 	begun      bool // the call is in the list of open calls
 	pending    bool // the operation has begun and has not ended
 	// The field "since" of a call is the time when its goroutine began to poll, or 0. The field
-	// "since" is set only if the goroutine has stopped polling because another goroutine sleeps in the
-	// kernel until a packet arrives.
+	// "since" is set only if the goroutine has stopped polling because a second goroutine sleeps in
+	// the kernel until a packet arrives.
 	since btl.Time
 }
 
@@ -178,8 +178,9 @@ func (c *call) turn(from, to uint32) bool {
 }
 
 // The method "abandon" sets the state callAbandoned for a call whose goroutine stops waiting, and
-// returns true, or returns false if the call has ended. While another goroutine begins the call,
-// the method "abandon" waits. Only the goroutine of the call may call the method "abandon".
+// returns true, or returns false if the call has ended. While the goroutine that owns the module
+// begins the call, the method "abandon" waits. Only the goroutine of the call may call the method
+// "abandon".
 func (c *call) abandon() bool {
 	const tries = 100
 	for i := 0; ; i++ {

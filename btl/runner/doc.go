@@ -7,8 +7,8 @@
 //     call locks it, performs the call's operation, and drives the module until the operation has
 //     ended.
 //
-//   - Message handlers and all other callbacks run on the goroutine that drives the module. In a
-//     callback, those methods of the Runner that would wait return ErrInHandler.
+//   - Message handlers and callbacks run on the goroutine that drives the module. In a callback,
+//     those methods of the Runner that would wait return ErrInHandler.
 //
 //   - A call with a nil context returns btl.ErrContext immediately. If the context is cancelled
 //     while the transport might still use the caller's memory, the error is an InUse. The channel

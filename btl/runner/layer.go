@@ -7,8 +7,8 @@ import "gobtl/btl"
 // run on the goroutine that drives the module, and must not block. Any function of a Layer can be
 // nil.
 type Layer struct {
-	// Attach receives the Runner. Attach is called before any other function of the Layer, and
-	// before any message handler of the module.
+	// Attach receives the Runner. Attach is called before the functions Event and Room of the Layer,
+	// and before any message handler of the module.
 	Attach func(r *Runner)
 	// Event is called when an endpoint connects, closes or fails (see btl.Module.OnEndpoint).
 	Event func(ep *btl.Endpoint, ev btl.Event, err error)

@@ -48,8 +48,8 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 }
 
 // A post is a copied message for which no goroutine waits. The constants postsMax and postsBytesMax
-// limit the posts of one endpoint, and postsMax also limits the length of the inbox (the queue of
-// calls). If postsMax or postsBytesMax is reached, SendBuffered waits.
+// limit the posts of one endpoint. postsMax is, in addition, the maximum length of the inbox (the
+// queue of calls). If postsMax or postsBytesMax is reached, SendBuffered waits.
 const (
 	postsMax      = 1024
 	postsBytesMax = 4 << 20 // a single post may be larger

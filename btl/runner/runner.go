@@ -160,10 +160,10 @@ var callbackEntries = [...]uintptr{
 
 // New starts a Runner that drives the module m, and that owns m from then on. The caller must
 // register its message handlers before New, and must afterwards use m only in functions given to Do
-// and in callbacks. The Runner sets the module's callback OnEndpoint, and also OnRoom if a layer
-// has a function Room. For each event of an endpoint, the Event functions of the layers are called
-// first, and then the function onEvent, unless it is nil. Endpoints without packets in flight have
-// no running retransmission timers, so that their timers do not wake the Runner.
+// and in callbacks. The Runner sets the module's callback OnEndpoint and, if a layer has a function
+// Room, the callback OnRoom. For each event of an endpoint, the Event functions of the layers are
+// called first, and then the function onEvent, unless it is nil. Endpoints without packets in
+// flight have no running retransmission timers, so that their timers do not wake the Runner.
 //
 // A module can have only one Runner. If an earlier Runner drives or has driven the module, New
 // returns a Runner that has already ended, and whose methods return ErrTaken. The earlier Runner is

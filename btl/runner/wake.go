@@ -334,8 +334,8 @@ func (r *Runner) poke() bool {
 
 // The method "block" waits until a call has ended, or until the call must drive the module. The
 // result "holding" of the method "block" reports whether the caller owns the module after the wait.
-// A call that has already polled in vain does not drive the module while another goroutine sleeps
-// in the kernel.
+// A call that has polled without receiving a packet does not drive the module while a goroutine of
+// a different call sleeps in the kernel.
 func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holding bool) {
 	r.blocked.Add(1)
 	if !c.turn(callRunning, callBlocked) {

@@ -15,7 +15,8 @@ type inside struct {
 	latest  int           // kind of the latest callback
 }
 
-// The kind of a callback is its tag for a MessageHandler, and inOnPeer for OnPeer.
+// The kind of a call of a MessageHandler is the handler's tag, and the kind of a call of OnPeer is
+// inOnPeer.
 const (
 	inOnPeer     = int(TagMax) + 1
 	callbackBits = 8

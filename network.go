@@ -206,7 +206,7 @@ func (n *Node) enlist(l *Link) (tags []btl.Tag, ready bool, err error) {
 	return tags, n.ready, err
 }
 
-// The method "accept" passes the streams that peers open to Node.Accept.
+// The method "accept" receives the streams that peers open, and passes them to Node.Accept.
 func (l *Link) accept() {
 	for {
 		c, err := l.listener.Accept()
@@ -222,7 +222,7 @@ func (l *Link) accept() {
 	}
 }
 
-// The method "take" passes the messages that peers have queued to Node.Take.
+// The method "take" removes messages of peers from the link's queue, and passes them to Node.Take.
 func (l *Link) take() {
 	for {
 		msg, err := l.queue.Take(context.Background(), nil)

@@ -183,7 +183,8 @@ func (c Config) Listen(address string) (*Node, error) {
 // portTries is the maximum number of pairs of ports that Listen tries for port 0.
 const portTries = 32
 
-// The method "listen" opens a link for each address of this host that the text denotes.
+// The method "listen" opens a link for each address of this host that the argument "text" stands
+// for.
 func (n *Node) listen(text string) error {
 	if !n.overUDP() {
 		if err := n.checkMemory(text); err != nil {

@@ -114,7 +114,7 @@ func (n *Node) memoryLink() (*Link, error) {
 }
 
 // offerMemory lets other Nodes of this host use shared memory when they dial an address of this
-// Node. If shared memory is not available, other Nodes use UDP.
+// Node. If shared memory is not available, the Nodes that dial this Node use UDP.
 func (n *Node) offerMemory() {
 	if !n.sharesMemory() {
 		return

@@ -66,7 +66,8 @@ type Config struct {
 	TxDepth int
 	// RecvBufferBytes is the requested size of the kernel's receive buffer for each channel, if the
 	// provider has such a buffer. A RecvBufferBytes of 0 requests 4 MiB, and a negative value keeps
-	// the system's default. The buffer size that the kernel grants limits the credits for peers.
+	// the system's default. The size of the receive buffer that the kernel grants limits the credits
+	// that peers get.
 	RecvBufferBytes int
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or unacknowledged
@@ -82,10 +83,10 @@ type Config struct {
 	// ReassemblyBytesMax of 0 means 2 GiB, or FragmentBytesMax if FragmentBytesMax is above 2 GiB.
 	ReassemblyBytesMax int64
 	// KeptPackets is the maximum number of receive buffers that handlers can keep with Module.Keep, at
-	// most 1<<20. The module allocates KeptPackets additional packet buffers. Of fragments that needed
-	// several packets, handlers can keep at most KeptPackets MiB in total. Kept fragments do not count
-	// towards ReassemblyBytesMax. A KeptPackets of 0 means 256, and a negative value means that
-	// Module.Keep always copies.
+	// most 1<<20. The module allocates KeptPackets packet buffers in addition to its send and receive
+	// buffers. Of fragments that needed several packets, handlers can keep at most KeptPackets MiB in
+	// total. Kept fragments do not count towards ReassemblyBytesMax. A KeptPackets of 0 means 256, and
+	// a negative value means that Module.Keep always copies.
 	KeptPackets int
 
 	// PeersMax is the maximum number of endpoints, 1 to 1<<20. A PeersMax of 0 means 4096.

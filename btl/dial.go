@@ -54,7 +54,8 @@ func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 		m.all.Port.Data.MTUBytes))
 }
 
-// The function "connected" returns the public Endpoint for the internal endpoint c, or err.
+// The function "connected" returns the public Endpoint for the internal endpoint c, or the error
+// err if err is not nil.
 func connected(c *peer.Endpoint, err error) (*Endpoint, error) {
 	if err != nil {
 		return nil, err

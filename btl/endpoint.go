@@ -51,10 +51,11 @@ func (ep *Endpoint) MaxTiny() int { return ep.c.MaxTiny() }
 // sends to the peer (see also Path).
 func (ep *Endpoint) MTUBytes() int { return ep.c.MTU }
 
-// Close closes the endpoint without loss, and does not block. After Close, all accepted fragments
-// are delivered, then the peer is informed, and then this side gets EventClosed. If no packet is
-// acknowledged for Config.CloseTimeout, the endpoint ends although fragments are unacknowledged.
-// Sends after Close return ErrClosed. The argument "now" of Close is the present time.
+// Close begins to close the endpoint without loss, and does not wait for the end. After Close, all
+// accepted fragments are delivered, then the peer is informed, and then this side gets EventClosed.
+// If no packet is acknowledged for Config.CloseTimeout, the endpoint ends although fragments are
+// unacknowledged. Sends after Close return ErrClosed. The argument "now" of Close is the present
+// time.
 func (ep *Endpoint) Close(now Time) { ep.c.All.Endings.Close(&ep.c, now, frag.ByeClosed) }
 
 // CloseCodeMax is the largest code that CloseWith accepts.

@@ -240,8 +240,8 @@ func (m *Module) Wait(timeout time.Duration) error {
 	return w.Wait(timeout)
 }
 
-// Wake makes a Wait in progress return. If no Wait is in progress, the next Wait returns at once.
-// Any goroutine may call Wake.
+// Wake makes a Wait in progress return. If Wake is called while no Wait is in progress, the next
+// Wait returns at once. Any goroutine may call Wake.
 func (m *Module) Wake() {
 	if w, ok := m.all.Port.Dom.(fabric.Waiter); ok {
 		w.Wake()

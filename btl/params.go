@@ -237,7 +237,8 @@ func (c *Config) Set(name, value string) error {
 }
 
 // Get returns the value of the parameter with the given name, in the notation of Set. For an
-// unknown name, Get returns "". If Get returns a zero value, the parameter has its default value.
+// unknown name, Get returns "". A zero value as the result of Get, such as "0", means that the
+// default value is in use.
 func (c *Config) Get(name string) string {
 	p, err := param(name)
 	if err != nil {

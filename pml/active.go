@@ -85,15 +85,15 @@ func (m *Message) Data() []byte {
 	return m.data[m.head:]
 }
 
-// Announced reports whether only the header of the message has arrived, and the data is still at
+// Announced reports whether only the header of the message has arrived, while the data is still at
 // the sender.
 func (m *Message) Announced() bool { return !m.eager }
 
 // Keep extends the validity of an active message beyond the return of its handler, until the
-// message is received or dropped. While a message is kept, it counts towards the limits on
-// unreceived messages from its sender. Keep must be called only in the handler of the message. Keep
-// copies the data of a message that has arrived completely. For an announced message, Keep is not
-// needed.
+// message is received or dropped. After a call of Keep, the message counts towards the limits on
+// unreceived messages from its sender until it is received or dropped. Keep must be called only in
+// the handler of the message. Keep copies the data of a message that has arrived completely. For an
+// announced message, Keep is not needed.
 func (l *Layer) Keep(m *Message) {
 	if !m.eager || m.kept || m.gone {
 		return

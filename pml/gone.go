@@ -1,8 +1,8 @@
 package pml
 
 // The method "leave" handles the unreceived messages of a peer whose connection has ended. Messages
-// of the peer that have arrived completely can still be received. The method "leave" drops the
-// messages that the peer has only announced.
+// that had arrived completely before the end of the connection can still be received. The method
+// "leave" drops the messages that the peer has only announced.
 func (l *Layer) leave(p *Peer) {
 	held := int64(0)
 	for m := p.unexpected.first; m != nil; {

@@ -122,8 +122,8 @@ func (p *Peer) shrinkControl() {
 	}
 }
 
-// An empty queue of control messages keeps its memory if that suffices for at most controlKept
-// messages.
+// An empty queue of control messages keeps its memory if the memory has room for at most
+// controlKept messages.
 const controlKept = 1024
 
 // The method "check" returns an error if the counters of memory and regions are wrong for an idle

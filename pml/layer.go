@@ -343,9 +343,10 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	l.settle()
 }
 
-// The method "end" ends all requests that depend on a peer whose connection has ended. Messages of
-// the peer that have arrived completely can still be received. The running time of the method "end"
-// does not depend on the number of requests and messages of the connected peers.
+// The method "end" ends all requests that depend on a peer whose connection has ended. Messages
+// that had arrived completely before the end of the connection can still be received. The running
+// time of the method "end" does not depend on the number of requests and messages of the connected
+// peers.
 func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return

@@ -194,8 +194,9 @@ func (c *caster) batchMax() int {
 	return min(castBatch, free)
 }
 
-// The method "source" describes the payload of a datagram from the region in a slot of the ring. If
-// the payload is copied to the send buffer, the ring does not wait for the completion of the send.
+// The method "source" returns the sentFrom of a datagram whose message is in the given slot of the
+// ring. If the payload is copied to the send buffer, the ring does not wait for the completion of
+// the send.
 func (c *caster) source(slot int) sentFrom {
 	if c.each {
 		return sentFrom{}

@@ -40,7 +40,7 @@ func expect(text string, mine Identity) (Identity, error) {
 // reads the peer's identity as one line from the argument "in". A sender's ExchangeStdIO first
 // writes and then reads. A receiver's ExchangeStdIO first reads and then writes, so that two
 // programs that are joined by two pipes can exchange identities. If a line is not an identity,
-// ExchangeStdIO reads the next line. ExchangeStdIO reads the lines in a separate goroutine. If ctx
+// ExchangeStdIO reads the next line. ExchangeStdIO reads the lines on a separate goroutine. If ctx
 // ends, the goroutine that reads the lines keeps running until the next line or the end of the
 // input.
 func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {

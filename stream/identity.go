@@ -31,7 +31,7 @@ type Identity struct {
 	Name []byte // name of the btl module
 
 	// The field "from" is the host from which the identity came to a Meeting, without a port. If the
-	// program has chosen the peer, "from" is empty.
+	// program has chosen the peer, the field "from" is empty.
 	from string
 }
 

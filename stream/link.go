@@ -38,8 +38,8 @@ type link struct {
 	taken  uint64    // new datagrams that the receiver has reported after the end
 	grace  time.Duration
 	late   bool // joined a running stream; its loss is not a failure
-	// The field otherHost is true if the host that named an address of the receiver possibly does not
-	// own this address (see other_host.go).
+	// The field "otherHost" says whether an address of the receiver possibly does not belong to the
+	// host that named it (see other_host.go).
 	otherHost bool
 	from      string // host of the receiver's connection to a Meeting, or empty
 

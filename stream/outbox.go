@@ -31,7 +31,8 @@ type outbox struct {
 	bytes   int
 }
 
-// send sends a control message to the peer, or puts it into the peer's queue.
+// send sends a control message to the peer, or queues the message if the transport cannot accept it
+// yet.
 func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	if ep == nil || ep.Err() != nil {
 		return

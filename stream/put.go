@@ -32,8 +32,8 @@ type put struct {
 	done bool
 }
 
-// The lower linkShift bits of a fragment's Context identify the put. The upper bits of the Context
-// are the number of the link.
+// The lower linkShift bits of a fragment's Context identify the put. The upper bits of a fragment's
+// Context are the number of the link, which is its index in Engine.links.
 const linkShift = 32
 
 // addLink gives a link a number in Engine.links.

@@ -116,8 +116,8 @@ type Ring struct {
 	used   atomic.Bool // a stream uses the ring
 	wake   atomic.Pointer[func()]
 	unmap  func() error
-	// The field "polled" is true if another process may change the states of the regions without
-	// calling "wake".
+	// The field "polled" says whether a process that does not call "wake" might change the states of
+	// the regions.
 	polled bool
 }
 
@@ -137,7 +137,7 @@ func (c *regionCounts) end() uint64 { return c.first + c.messages }
 // slice of Geometry.Bytes bytes, or one slice of Geometry.RegionBytes bytes for each of at most
 // BlocksMax regions. While the ring is in use, the caller may access the memory only as the states
 // of the regions permit. If the argument "mem" is empty, NewRing allocates contiguous page-aligned
-// memory. The memory of a ring may be a mapping of a file or of a device. If the memory has a
+// memory. The memory of a ring can be a mapping of a file or of a device. If the memory has a
 // separate slice for each region, a put cannot be longer than a region, which makes a reliable
 // stream with small regions slower.
 func NewRing(g Geometry, mem ...[]byte) (*Ring, error) {

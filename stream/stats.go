@@ -43,8 +43,9 @@ type Stats struct {
 	// network without a flow control for each receiver, such as UDP, FullDrops is always 0.
 	FullDrops uint64 `json:"full_drops"`
 
-	// Regions is the number of regions passed to the reader, or sent. Populated is the number of
-	// regions that the receiver's reader has not released, or that the sender has not sent completely.
+	// Regions is the number of regions that a receiver has passed to the reader, or that a sender has
+	// sent. Populated is the number of regions that the receiver's reader has not released, or that
+	// the sender has not sent completely.
 	Regions   uint64 `json:"regions"`
 	Populated uint64 `json:"populated"`
 	Capacity  uint64 `json:"capacity"` // number of regions in the ring

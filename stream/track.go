@@ -157,10 +157,10 @@ func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 	return arrivalNew
 }
 
-// settle records whether the payload of a new datagram was stored. If the payload was stored, the
-// argument "why" is spoiltNot. If the datagram completes its message, the method "settle" counts
-// the message. settle reports whether the datagram has completed its message and the whole message
-// is in the ring.
+// settle records whether the payload of a new datagram was stored. The argument "why" is spoiltNot
+// if the payload was stored, and otherwise the reason why the payload was not stored. If the
+// datagram completes its message, the method "settle" counts the message. settle reports whether
+// the datagram has completed its message and the whole message is in the ring.
 func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
 	s := t.of(ordinal)
 	s.spoilt = max(s.spoilt, why)

@@ -36,7 +36,7 @@ var (
 	ErrConfig = errors.New("call: invalid configuration")
 )
 
-// RemoteError is an error that the handler at the server has returned, as its text.
+// RemoteError is the text of an error that the handler at the server has returned.
 type RemoteError string
 
 func (e RemoteError) Error() string { return "call: remote: " + string(e) }

@@ -86,10 +86,10 @@ type Config struct {
 	// WindowBytesMax to 1<<40 bytes. A TotalBytes of 0 means 1024 times WindowBytes, but not less than
 	// WindowBytesMax. The receive buffer of a Conn grows as bytes arrive, up to the size of the
 	// window. When TotalBytes is exceeded, the Node first frees the receive buffers without unread
-	// bytes. Then the Node aborts endpoints until at most seven eighths of TotalBytes are in use. The
-	// first endpoint to be aborted is the one that uses the most memory on the host that uses the most
-	// memory. The application can still read the bytes that an aborted Conn has received without a
-	// gap, as far as GoneBytes allows.
+	// bytes. If more than seven eighths of TotalBytes are still in use after that, the Node aborts
+	// endpoints until this limit is no longer exceeded. The first endpoint to be aborted is the one
+	// that uses the most memory on the host that uses the most memory. The application can still read
+	// the bytes that an aborted Conn has received without a gap, as far as GoneBytes allows.
 	TotalBytes int64
 }
 

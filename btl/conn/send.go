@@ -99,7 +99,7 @@ func (c *Conn) gone() bool { return c.err != nil || c.n.conns[c.name] != c }
 
 // The method "send" sends a Conn's pending control messages, and at most the given number of data
 // messages. The result "more" of the method "send" reports whether the Conn still has data messages
-// to send, and the result "again" reports whether send buffers were lacking.
+// to send, and the result "again" reports whether the Conn must wait for a free send buffer.
 func (c *Conn) send(messages int) (more, again bool) {
 	err := c.sendDue(dueOpen, head{kind: kindOpen, value: c.told})
 	if err == nil && c.accepted {

@@ -54,7 +54,8 @@ const (
 	goneFactor    = 8
 	totalFactor   = 64
 	overheadBytes = 64
-	// goneBytes is the number of bytes that count for an ended endpoint, in addition to its messages.
+	// goneBytes is the number of bytes that an ended endpoint counts towards Config.GoneBytes, in
+	// addition to its messages.
 	goneBytes  = 4096
 	headBytes  = 8
 	limitBytes = 16
@@ -272,8 +273,8 @@ func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 }
 
 // The method "keep" appends a received message to the inbox of its peer. If the message exceeds the
-// peer's limit, the endpoint of the peer is aborted. If the messages of all peers then exceed
-// TotalBytes, an endpoint of the host whose messages use the most bytes is aborted.
+// peer's limit on bytes, the endpoint of the peer is aborted. If the messages of all peers then
+// exceed TotalBytes, an endpoint of the host whose messages use the most bytes is aborted.
 func (q *Queue) keep(peer *btl.Endpoint, body []byte) {
 	for _, ep := range q.tryKeep(peer, body) {
 		ep.Abort()

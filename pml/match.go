@@ -4,8 +4,8 @@ package pml
 const exactly = ^uint64(0)
 
 // The type "posted" contains the receives that wait for a message. Receives for a single peer and a
-// single tag are in a hash table, and receives from any peer or with a mask are in a list. The
-// field "order" counts the posted receives.
+// single tag are in a hash table, and receives that can match several peers or several tags are in
+// a list. The field "order" counts the posted receives.
 type posted struct {
 	exact table[Request]
 	wild  list[Request]

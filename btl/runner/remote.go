@@ -23,8 +23,8 @@ func (r *Runner) PutNotice(ctx context.Context, ep *btl.Endpoint, data []byte, t
 	return r.runLent(ctx, c, true)
 }
 
-// Get reads len(mem) bytes of a peer's region, from an offset on, into mem. Get returns when all
-// bytes have arrived. If ctx is cancelled while Get waits, Get returns an error that matches
+// Get reads len(mem) bytes of a peer's region, from the given offset on, into mem. Get returns when
+// all bytes have arrived. If ctx is cancelled while Get waits, Get returns an error that matches
 // ErrInUse, and the transport might still write to mem.
 func (r *Runner) Get(ctx context.Context, ep *btl.Endpoint, mem []byte, target btl.Handle,
 	offset uint64,

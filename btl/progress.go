@@ -61,13 +61,13 @@ func (m *Module) Progress(now Time) (int, error) {
 //     free resources (callOut). Step 5 sends the messages that callbacks have given to Send.
 //  4. Step 4 handles expired timers (Expire), but only after step 2, which might have received the
 //     awaited packets.
-//  5. Step 5 retransmits lost packets (SendAgain), and then sends new packets (Serve), which contain
-//     ACKs.
+//  5. Step 5 retransmits lost packets (SendAgain), and then sends new packets (Serve), which
+//     contain ACKs.
 //  6. Step 6 sends the ACKs that no packet with data has carried (Acknowledge).
 //  7. Step 7 sends a requested round-trip probe, and checks for receive overruns (TendOvercommit).
 //  8. Step 8 posts the batches of both channels, and the receive buffers.
-//  9. Step 9 removes unused peer addresses from the fabric, calls the callbacks that have become due
-//     since step 3, and publishes the counters.
+//  9. Step 9 removes unused peer addresses from the fabric, calls the callbacks that have become
+//     due since step 3, and publishes the counters.
 func (m *Module) progress() (int, error) {
 	m.counters[CntPasses]++
 	if m.fastLast && m.restsOn() {

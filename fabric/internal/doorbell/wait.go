@@ -5,9 +5,10 @@
 //	owner    says that it sleeps --> looks at its queues
 //	sender   fills a queue       --> looks whether the owner sleeps
 //
-// No wake-up is lost, because the owner and the sender each first write their own state and then
-// read the state of the other goroutine. Any goroutine may call RingIfAsleep and Wake. Only the
-// goroutine that uses the Domain may call Wait and Arm, and one goroutine at a time may call Sleep.
+// No wake-up is lost, because the owner first says that it sleeps and then reads the queues, and
+// the sender first fills the queue and then reads whether the owner sleeps. Any goroutine may call
+// RingIfAsleep and Wake. Only the goroutine that uses the Domain may call Wait and Arm, and one
+// goroutine at a time may call Sleep.
 package doorbell
 
 import (
@@ -31,8 +32,8 @@ func New() *Bell {
 	return &Bell{ring: make(chan struct{}, 1), timer: timer}
 }
 
-// RingIfAsleep ends the sleep in progress, if there is one. A sender calls RingIfAsleep when it has
-// added an entry to the receiver's queue.
+// RingIfAsleep ends the sleep in progress, if there is one. A sender calls RingIfAsleep after
+// adding an entry to the receiver's queue.
 func (b *Bell) RingIfAsleep() {
 	if b.asleep.Load() {
 		b.pull()
@@ -52,8 +53,8 @@ func (b *Bell) pull() {
 	}
 }
 
-// Wait returns when the function "pollable" returns true, when RingIfAsleep or Wake is called, or
-// after the timeout (a negative timeout means no limit).
+// Wait returns at once if the function "pollable" returns true. Otherwise, Wait returns when
+// RingIfAsleep or Wake is called, or after the timeout (a negative timeout means no limit).
 func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 	if b.Arm(pollable) && timeout != 0 {
 		b.Sleep(timeout)
@@ -61,8 +62,8 @@ func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 	b.asleep.Store(false)
 }
 
-// Arm prepares a call of Sleep. If the function "pollable" returns true or if Wake was called, Arm
-// returns false, and the caller should poll instead of sleeping.
+// Arm prepares a call of Sleep, and reports whether the caller should call Sleep. If the function
+// "pollable" returns true, or if Wake was called, Arm returns false, and the caller should poll.
 func (b *Bell) Arm(pollable func() bool) bool {
 	select {
 	case <-b.ring: // left over from an earlier sleep, whose cause is checked below

@@ -69,8 +69,8 @@ func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 // Wake implements fabric.Waiter.
 func (d *domain) Wake() { d.bell.Ring() }
 
-// atMost returns "timeout" or "most", whichever is lower. A negative argument "timeout" or "most"
-// means no limit.
+// atMost returns "timeout" or "most", whichever is lower. A negative argument "timeout" means no
+// limit, and the argument "most" must not be negative.
 func atMost(timeout, most time.Duration) time.Duration {
 	if timeout < 0 || timeout > most {
 		return most

@@ -174,7 +174,7 @@ func (s *sendRing) begin(word uint64) {
 // The method "publish" makes the records of the batch visible to the receiver. The method "publish"
 // first writes a zero word after the last record, and then overwrites the zero word before the
 // batch with the size word of the first record. The write of the first record's size word is an
-// atomic swap with a full memory barrier, because the sender must read the receiver's sleep flag
+// atomic store with a full memory barrier, because the sender must read the receiver's sleep flag
 // after this write.
 func (s *sendRing) publish() {
 	if !s.open {

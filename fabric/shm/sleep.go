@@ -111,8 +111,8 @@ func (s *sleeper) stalled(l *outLink) {
 	s.tell(l.ep.domain.bell) // room now, or a retry after a pause is necessary
 }
 
-// An endpoint calls the method "receives" when its first receive buffer is posted after Arm, so
-// that the Sleep in progress ends when a datagram arrives at the endpoint.
+// An endpoint that had no posted receive buffer calls the method "receives" after its Recv, so that
+// the Sleep in progress ends when a datagram arrives at the endpoint.
 func (s *sleeper) receives(e *endpoint) {
 	if !s.sleeping.Load() || len(e.posted) == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// ManagerConfig identifies a manager.
+// ManagerConfig holds the name of a manager, the number of its run, and the duration of its leases.
 type ManagerConfig struct {
 	Name     string
 	Instance uint64        // random number of this run of the manager
@@ -38,18 +38,19 @@ type Manager struct {
 	tables     []*switchTables // by the switch's index in the plan; nil: not made yet
 	changed    []*HostState    // hosts with changes that the tables do not contain yet
 	// The function "proves" reports whether all endpoint names that a host registers belong to the
-	// validated source address of the host's connection. If "proves" is nil, the manager does not
-	// check whether registered names belong to the host's connection.
+	// validated source address of the host's connection. If the function "proves" is nil, the manager
+	// does not check whether registered names belong to the host's connection.
 	proves func(conn int, w *Ways) bool
-	// The field "prover" verifies registered addresses by datagrams. If "prover" is nil, addresses
-	// are not verified by datagrams.
+	// The field "prover" verifies registered addresses by datagrams. If the field "prover" is nil, the
+	// manager does not verify addresses by datagrams.
 	prover   *Prover
 	provings map[int]*proving // by connection
 	// Stats are counters for the operator.
 	Stats ManagerStats
 }
 
-// ManagerStats count management messages.
+// ManagerStats holds the numbers of the management messages that a manager has sent, received and
+// refused.
 type ManagerStats struct {
 	Requests  uint64 `json:"requests"`
 	Responses uint64 `json:"responses"`
@@ -61,12 +62,13 @@ type ManagerStats struct {
 	Traps     uint64 `json:"traps"`
 	// TrapsIgnored counts the traps that are ignored because their host exceeds the limit trapsHeard.
 	TrapsIgnored uint64 `json:"traps_ignored"`
-	// TablesMade counts how often the manager has made the tables of a switch.
+	// TablesMade is the number of times that the manager has made the tables of a switch, summed over
+	// all switches.
 	TablesMade uint64 `json:"tables_made"`
 }
 
-// HostState is the state of a host in a manager. The manager keeps a HostState after the host has
-// disconnected.
+// HostState is the state of a host in a manager. The manager does not delete the HostState of a
+// host when the host disconnects.
 type HostState struct {
 	Name      string           `json:"name"`
 	LID       uint32           `json:"lid"`

@@ -48,14 +48,15 @@ func cut(value []byte, size int) []string {
 	return append(pieces, text)
 }
 
-// A joiner assembles a value from its pieces, which must be added in the order of their numbers.
+// A joiner assembles a value from the pieces into which the function "cut" has split the value. The
+// pieces must be added in the order of their numbers.
 type joiner struct {
 	size  int // size of the value in bytes
 	chars int // length of the encoded value
 	text  strings.Builder
 }
 
-// add adds the next piece of a value. The result "done" of the method "add" is true if the added
+// add adds the next piece of a value. The result "done" of the method "add" tells whether the added
 // piece was the last piece of the value.
 func (j *joiner) add(number int, text string) (done bool, err error) {
 	if number == 0 {

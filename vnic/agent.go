@@ -74,8 +74,8 @@ type Agent struct {
 	Stats AgentStats
 }
 
-// AgentStats holds the numbers of the management messages that an agent has sent, received and
-// refused.
+// AgentStats holds the numbers of the requests that an agent has received and refused, of malformed
+// messages, and of traps.
 type AgentStats struct {
 	Requests   uint64 `json:"requests"`
 	Malformed  uint64 `json:"malformed"`

@@ -49,8 +49,8 @@ type Manager struct {
 	Stats ManagerStats
 }
 
-// ManagerStats holds the numbers of the management messages that a manager has sent, received and
-// refused.
+// ManagerStats holds the numbers of a manager's requests, of the responses to them, of refused
+// registrations, and of traps.
 type ManagerStats struct {
 	Requests  uint64 `json:"requests"`
 	Responses uint64 `json:"responses"`

@@ -103,8 +103,8 @@ func Owner(f []byte, i *FrameInfo) (ip []byte, mac MAC, ok bool) {
 	return nil, 0, false
 }
 
-// forget removes the entry of an IP address that a host is about to use, because this host could be
-// a different host than the one in the entry.
+// forget removes the entry of an IP address that a host is about to use, because this host might
+// not be the host that the entry names as the owner.
 func (n *Neighbours) forget(p []byte, i *FrameInfo) {
 	ip, ok := claims(p, i)
 	key := nearKey{ip, i.VLAN}

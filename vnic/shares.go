@@ -36,8 +36,8 @@ func (s *shares[K, V]) drop(keep func(K, V) bool) {
 }
 
 // The method "room" reports whether a host is allowed to add a row to a table of at most "limit"
-// rows. If the table is full and the host has less than an equal share of the rows, the method
-// "room" removes a row of a host with more than an equal share, and returns true.
+// rows. For a host with less than an equal share of the rows of a full table, the method "room"
+// makes space by removing a row of a host with more than an equal share, if there is one.
 func (s *shares[K, V]) room(lid uint32, limit int) bool {
 	if len(s.rows) < limit {
 		return true

@@ -22,7 +22,7 @@ var softwareDevices = []string{"rxe", "siw"}
 // no provider reaches a network. The argument "infos" must be in the order in which GetInfo returns
 // the Infos. Choose never selects a provider that is made for tests, and never selects a provider
 // that connects only processes on one host. If the argument "infos" contains the shared-memory
-// provider, the result "reason" mentions that peers on this host could use it.
+// provider, the result "reason" mentions that peers on this host could use shared memory.
 func Choose(infos []Info) (chosen int, reason string) {
 	chosen, reason = chooseNetwork(infos)
 	if slices.ContainsFunc(infos, func(info Info) bool { return info.Provider == sharedMemory }) {

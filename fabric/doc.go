@@ -9,8 +9,8 @@
 //	Region    memory of the caller, registered so that a send can gather from it
 //
 // The elements of the slices that Post, Poll and Recv get are plain numbers without Go pointers.
-// Because these elements contain no Go pointers, a provider can pass the slices to C unchanged, and
-// the garbage collector does not scan the slices.
+// Because the elements contain no Go pointers, a provider can pass slices of Sends, Completions and
+// Bufs to C unchanged, and the garbage collector does not scan these slices.
 //
 // A provider registers itself under a name (Register) in the init function of its package, like a
 // database driver. A program selects fabric providers by importing their packages. GetInfo asks all

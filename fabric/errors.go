@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Providers return errors that wrap the following errors, so that callers can test for them with
-// errors.Is.
+// Providers return errors that wrap the following errors, so that callers can test for these errors
+// with errors.Is.
 var (
 	// ErrAgain means that the call failed because a queue was full. After ErrAgain, the caller should
 	// call Poll, and then repeat the failed call.

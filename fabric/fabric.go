@@ -116,14 +116,14 @@ type Endpoint interface {
 	// len(sends), the error of Post is the reason why Post has not accepted sends[n]. The error
 	// ErrAgain of Post means that the send queue is full, and that the caller should call Poll and
 	// then post the remaining sends. An error of Post that is not ErrAgain concerns only sends[n], the
-	// first send that Post has not accepted. After this error, the caller may post the sends that
-	// follow sends[n]. An accepted send of at most Caps.InjectBytes has no Completion, and the buffer
-	// of the send belongs to the caller when Post returns. Each accepted send of more than
-	// Caps.InjectBytes yields exactly one Completion.
+	// first send that Post has not accepted. After an error of Post that is not ErrAgain, the caller
+	// may post the sends that follow sends[n]. An accepted send of at most Caps.InjectBytes has no
+	// Completion, and the buffer of the send belongs to the caller when Post returns. Each accepted
+	// send of more than Caps.InjectBytes yields exactly one Completion.
 	Post(sends []Send) (n int, err error)
 	// Poll writes up to len(out) completions to the argument "out", and returns the number of
 	// completions. Poll never blocks. After an error of Poll, such as ErrClosed or the failure of a
-	// device, every later Poll also fails.
+	// device, every later call of Poll fails.
 	Poll(out []Completion) (n int, err error)
 	// Recv posts buffers for arriving datagrams, and returns the number n of accepted buffers. If n <
 	// len(bufs), Recv returns an error. The error ErrAgain of Recv means that RxDepth buffers are
@@ -135,8 +135,8 @@ type Endpoint interface {
 }
 
 // Domain is an open device with its packet buffers and its address vector. All Endpoints of a
-// Domain share its buffers and addresses, so that a packet sent through one endpoint can be
-// retransmitted through another endpoint.
+// Domain share the Domain's buffers and addresses, so that a packet sent through one endpoint can
+// be retransmitted through a different endpoint.
 type Domain interface {
 	// Info returns the Info with which the Domain was opened, with the values that the open Domain
 	// uses. The field Attrs of the returned Info can include counters of events in the Domain.
@@ -190,8 +190,8 @@ const OverrunsAttr = "packets lost to a full receive buffer (a run of datagrams 
 // was full.
 type Overrunner interface {
 	// Overruns returns the number of datagrams that were dropped because the receive buffer was full.
-	// If the kernel drops several coalesced datagrams, it is possible that Overruns counts them as one
-	// dropped datagram. A call of Overruns can make a system call.
+	// If the kernel drops several coalesced datagrams, Overruns might count them as one dropped
+	// datagram. A call of Overruns can make a system call.
 	Overruns() uint64
 }
 
@@ -228,7 +228,7 @@ type Addresser interface {
 	// port after a comma, as in "192.0.2.1:4000,4711". The errors of ParseAddress wrap ErrBadName.
 	ParseAddress(text string) (first, second []byte, err error)
 	// FormatName returns the textual form of one endpoint name, such as "192.0.2.1:4000". If the
-	// endpoint name is malformed, FormatName returns its bytes in hexadecimal.
+	// endpoint name is malformed, FormatName returns the bytes of the name in hexadecimal.
 	FormatName(name []byte) string
 	// Host returns the part of an endpoint's name that identifies its host. Host returns the same
 	// bytes for all endpoints of a host. The returned slice is a part of the slice "name".
@@ -238,7 +238,7 @@ type Addresser interface {
 // Waiter is implemented by a Domain that can put the calling thread to sleep until there is an
 // event at any of the Domain's endpoints.
 type Waiter interface {
-	// Wait returns when a completion is possibly ready at any endpoint of the domain, when Wake is
+	// Wait returns when a completion might be ready at any endpoint of the domain, when Wake is
 	// called, when a signal arrives, or when the timeout expires (a negative timeout means no limit).
 	// Wait can return without any reason (a spurious wake-up). If a completion was ready when Wait was
 	// called, Wait returns at once.
@@ -264,7 +264,7 @@ type Sleeper interface {
 	// Poll has something to report, Arm returns false. If Arm returns false, the caller must call Poll
 	// and then Arm again. Only the goroutine that uses the Domain may call Arm.
 	Arm() bool
-	// Sleep returns when a completion has possibly arrived since the call of Arm, when Wake is called,
+	// Sleep returns when a completion might have arrived since the call of Arm, when Wake is called,
 	// when a signal arrives, or when the timeout expires (a negative timeout means no limit). One
 	// goroutine at a time may call Sleep, while other goroutines use the Domain. The Domain must not
 	// be closed during Sleep.
@@ -291,7 +291,7 @@ type Hastener interface {
 // DisarmReady, no other method of the Domain may be called.
 type Readier interface {
 	Waiter
-	// ReadyFd returns a descriptor that becomes readable when a completion has possibly arrived since
+	// ReadyFd returns a descriptor that becomes readable when a completion might have arrived since
 	// the call of ArmReady, or when Wake is called. The descriptor stays readable until DisarmReady.
 	// Before ArmReady and after DisarmReady, the readiness of the descriptor has no meaning. The
 	// Domain owns the descriptor of ReadyFd, and the caller must neither read from this descriptor nor
@@ -320,8 +320,8 @@ type DomainConfig struct {
 	BufferBytes int
 }
 
-// EndpointConfig sets the sizes and options of an Endpoint. For a field with the zero value, the
-// provider uses its default.
+// EndpointConfig sets the sizes and options of an Endpoint. For each field with the zero value, the
+// provider uses the field's default.
 type EndpointConfig struct {
 	TxDepth int // sends waiting for completion
 	RxDepth int // posted receives
@@ -352,7 +352,7 @@ type Hints struct {
 	// "192.0.2.1:4000", "[::1]:4000" or "eth0:4000". The second endpoint of a module gets the next
 	// port number, or the port after a comma, as in "192.0.2.1:4000,4711". A Node of the form ":4000"
 	// or "0.0.0.0:4000" selects only the first of this host's addresses. The list of this host's
-	// addresses begins with the addresses that other hosts can reach.
+	// addresses begins with the addresses that remote hosts can reach.
 	Node string
 }
 
@@ -389,8 +389,8 @@ type Info struct {
 	// reliable nor ordered.
 	Reliable, Ordered bool
 
-	// Attrs holds further attributes of a network for display ("threading", "progress", "mode",
-	// "caps"), in the order in which they are displayed.
+	// Attrs holds attributes of a network that are only for display ("threading", "progress", "mode",
+	// "caps"), in the order of display.
 	Attrs []Attr
 }
 

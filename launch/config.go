@@ -13,21 +13,21 @@ const (
 	ValueBytesMax = 64 << 10
 )
 
-// The constants below name the environment variables that users can set. These names must not begin
-// with the prefix GOBTL_, because btl.Config rejects unknown environment variables with the prefix
-// GOBTL_.
+// The constants below name the environment variables that users can set. The names of these
+// environment variables must not begin with the prefix GOBTL_, because btl.Config rejects unknown
+// environment variables with the prefix GOBTL_.
 const (
 	// LauncherVariable names the environment variable that selects the launcher if the environment has
 	// variables of several launchers. The value of this environment variable can be "pmi", "ompi" or
 	// "none".
 	LauncherVariable = "BTL_LAUNCHER"
 	// RendezvousVariable names the environment variable with the address "HOST:PORT" at which rank 0
-	// listens for the other ranks. The user must set this variable if a launcher that does not support
-	// PMI-1 starts ranks on several nodes.
+	// listens for the ranks of the job. The user must set the environment variable RendezvousVariable
+	// if a launcher that does not support PMI-1 starts ranks on several nodes.
 	RendezvousVariable = "BTL_RENDEZVOUS"
 	// KeyVariable names the environment variable with a secret that all ranks of a job have in common.
 	// If the ranks connect to rank 0 over TCP and the launcher provides no secret, the user must set
-	// this variable.
+	// the environment variable KeyVariable.
 	KeyVariable = "BTL_RENDEZVOUS_KEY"
 )
 
@@ -37,8 +37,8 @@ type Config struct {
 	// Environ is nil, Join uses the environment of this process.
 	Environ []string
 	// Timeout is the maximum time that a call waits for a reply from the launcher. If the launcher
-	// does not support PMI-1, Timeout is also the time limit for connecting this rank to rank 0. The
-	// range of Timeout is 1 ms to 24 h, and a Timeout of 0 means 30 s.
+	// does not support PMI-1, Timeout is in addition the time limit for connecting this rank to rank
+	// 0. The range of Timeout is 1 ms to 24 h, and a Timeout of 0 means 30 s.
 	Timeout time.Duration
 	// FenceTimeout is the maximum time that Fence waits until all ranks have called Fence. The range
 	// of FenceTimeout is 1 ms to 24 h, and a FenceTimeout of 0 means 5 min.

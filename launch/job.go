@@ -136,8 +136,8 @@ func (j *Job) LocalSize() int { return len(j.locals) }
 
 // Put publishes a copy of the argument "value" under a key of this rank. After the next Fence, all
 // ranks can read the value with Get. A rank may call Put only once for each key. The errors of Put
-// are ErrKey, ErrTooLarge, ErrFinalized, ErrRefused (if the launcher's store is full), and the
-// errors of Join that concern the launcher.
+// are ErrKey, ErrTooLarge, ErrFinalized, ErrRefused (if the launcher's store is full), and errors
+// of the connection to the launcher, such as ErrGone.
 func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -181,7 +181,8 @@ func (j *Job) put(ctx context.Context, key string, value []byte) error {
 // values that the ranks of the job have published with Put before they called Fence. If Fence
 // returns an error, even the cause of ctx, the connection to the launcher is closed, and this rank
 // can no longer use the job. The errors of Fence are ErrFinalized, ErrTimeout (after
-// Config.FenceTimeout), the cause of ctx, and the errors of Join that concern the launcher.
+// Config.FenceTimeout), the cause of ctx, and errors of the connection to the launcher (such as
+// ErrGone).
 func (j *Job) Fence(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -206,7 +207,7 @@ func (j *Job) Fence(ctx context.Context) error {
 
 // Get returns the value that a rank has published with Put under the given key before the latest
 // Fence. The caller owns the returned slice. The errors of Get are ErrRank, ErrKey, ErrNoValue,
-// ErrFinalized, and the errors of Join that concern the launcher.
+// ErrFinalized, and errors of the connection to the launcher, such as ErrGone.
 func (j *Job) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -305,8 +306,9 @@ func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte,
 
 // Abort tells the launcher that the job has failed. After Abort, the launcher ends all ranks,
 // including this one, and exits with the given status, which must be 1 to 255. A launcher that does
-// not support PMI-1 ends the job only when this process exits with a nonzero status. With this kind
-// of launcher, the program must therefore exit with a nonzero status after Abort.
+// not support PMI-1 ends the job only when this process exits with a nonzero status. With a
+// launcher that does not support PMI-1, the program must therefore exit with a nonzero status after
+// Abort.
 func (j *Job) Abort(ctx context.Context, status int) error {
 	if ctx == nil {
 		return ErrContext
@@ -343,8 +345,8 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 // Finalize tells the launcher that this rank has no more requests and that its process may end. If
 // a process ends without Finalize, the launcher considers the job as failed. With a launcher that
 // does not support PMI-1, Finalize at rank 0 returns only after all ranks have called Finalize, or
-// when ctx ends. The errors of Finalize are ErrFinalized if the job is already finalized, and the
-// errors of Join that concern the launcher.
+// when ctx ends. The errors of Finalize are ErrFinalized if the job is already finalized, and errors
+// of the connection to the launcher, such as ErrGone.
 func (j *Job) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext

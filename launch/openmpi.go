@@ -60,8 +60,9 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 }
 
 // The method "meeting" returns the address at which rank 0 listens for the ranks of the job. If the
-// environment variable RendezvousVariable is set, its value is this address. If RendezvousVariable
-// is not set, all ranks must be on one node, and the address is a Unix socket.
+// environment variable RendezvousVariable is set, its value is the address at which rank 0 listens.
+// If RendezvousVariable is not set, all ranks must be on one node, and the address is a Unix
+// socket.
 func (e environment) meeting(size int) (meeting, error) {
 	job := e["PMIX_NAMESPACE"] + "/" + e["OMPI_MCA_ess_base_jobid"]
 	secret := e[KeyVariable]

@@ -72,8 +72,8 @@ type stranger struct {
 	safe time.Time // before this time the connection is not evicted
 }
 
-// openRendezvous creates the listener of the server. For a Unix socket, openRendezvous also creates
-// the directory of the socket, and fails if the directory exists.
+// openRendezvous creates the listener of the server. For a Unix socket, openRendezvous first
+// creates the directory of the socket, and fails if the directory exists.
 func openRendezvous(at meeting, size int, limit time.Duration) (*rendezvous, error) {
 	server, err := pmi.NewServer(pmi.Config{Size: size, Name: at.name})
 	if err != nil {

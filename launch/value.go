@@ -27,9 +27,9 @@ func checkKey(key string) error {
 	return nil
 }
 
-// pieceBytes returns the largest size, in bytes, of a piece of a value that fits in one line of
-// PMI-1. The argument "valueMax" is the launcher's limit for the size of values, and the argument
-// "name" is the name of the key-value store.
+// pieceBytes returns the largest size, in bytes, of a piece of a value's text that fits in one line
+// of PMI-1. The argument "valueMax" is the launcher's limit for the size of values, and the
+// argument "name" is the name of the key-value store.
 func pieceBytes(name string, valueMax int) int {
 	put := len("cmd=put kvsname= key= value=\n") + len(name) + pmi.KeyBytesMax
 	got := len("cmd=get_result rc=0 msg=success value=\n")
@@ -49,7 +49,7 @@ func cut(value []byte, size int) []string {
 }
 
 // A joiner assembles a value from the pieces into which the function "cut" has split the value. The
-// pieces must be added in the order of their numbers.
+// pieces of a value must be added to a joiner in the order of their numbers.
 type joiner struct {
 	size  int // size of the value in bytes
 	chars int // length of the encoded value

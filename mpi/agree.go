@@ -127,8 +127,7 @@ type roundKey struct {
 //
 // A rank ignores the decision of a leader that the rank considers dead, because the rank might
 // already have sent its vote to the next leader. A rank that has voted in a round knows the
-// decisions of all earlier rounds. When a rank votes in round n, it deletes the decision of round
-// n-2.
+// decisions of all earlier rounds. A rank that votes in round n deletes the decision of round n-2.
 type round struct {
 	joined, decided bool
 	make            bool // the round creates a communicator
@@ -153,9 +152,9 @@ func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 // Shrink returns a communicator of the surviving ranks, in the same order as in this communicator.
 // All surviving ranks must call Shrink, and thereby agree on the set of dead ranks. Shrink works
 // even if the communicator was revoked. If a rank dies during the call of Shrink, the new
-// communicator might contain this rank. In this case, the program must call the method Shrink of
-// the new communicator. The errors of Shrink are the errors of Agree, ErrContexts and
-// ErrWrongContext.
+// communicator might contain this rank. If the new communicator contains a dead rank, the program
+// must call the method Shrink of the new communicator. The errors of Shrink are the errors of
+// Agree, ErrContexts and ErrWrongContext.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	d, err := c.round(ctx, ^uint64(0), true)
 	if err != nil {
@@ -315,8 +314,8 @@ func (v *earlyVotes) remove(i, j int) {
 func (n *notice) memory() int { return noticeMemory + 8*cap(n.dead) }
 
 // putOff stores a vote until this rank has created the communicator of the vote. putOff stores at
-// most earlyMax votes and earlyBytesMax bytes of each sender. If a new vote would exceed these
-// limits, putOff deletes the oldest stored votes of the sender.
+// most earlyMax votes and earlyBytesMax bytes of each sender. If a new vote would exceed earlyMax
+// or earlyBytesMax, putOff deletes the oldest stored votes of the sender.
 func (f *failures) putOff(from int, n *notice) {
 	if f.early == nil {
 		f.early = make(map[int]*earlyVotes)

@@ -169,8 +169,8 @@ func commonFormat(offers []offer) string {
 
 // The function "foreign" reports whether an address of a rank is unusable for ranks on other hosts.
 // An address is unusable for other hosts if it is a loopback address, if several hosts have this
-// address, or if ranks have failed to connect over its network. The function "foreign" also returns
-// true for a link-local address of a rank that has an ordinary address.
+// address, or if ranks have failed to connect over its network. A link-local address of a rank that
+// has an ordinary address counts as unusable for ranks on other hosts.
 func foreign(offers []offer, rank int, a address) bool {
 	if a.silent {
 		return true

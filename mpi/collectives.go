@@ -31,8 +31,8 @@ import "context"
 // overlap in any way.
 //
 // The errors of collective operations are ErrConfig, ErrRank, ErrType, ErrCount, ErrFinalized, a
-// RankError, the failure of the transport, and the cause of ctx. In addition to these errors, a
-// function whose name begins with I can return ErrBusy.
+// RankError, the failure of the transport, and the cause of ctx. In addition to the errors of the
+// blocking function, a function whose name begins with I can return ErrBusy.
 
 // Barrier returns when all ranks of c have called Barrier.
 func Barrier(ctx context.Context, c *Comm) error {

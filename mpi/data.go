@@ -25,7 +25,7 @@ func sizeOf[T any]() int {
 	return int(unsafe.Sizeof(v))
 }
 
-// The function "shared" reports whether two pieces of memory overlap.
+// The function "shared" reports whether the memory of the slices a and b overlaps.
 func shared(a, b []byte) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false

@@ -171,8 +171,8 @@ func (e *engine) passAt(now mono.Time) int {
 }
 
 // The method "wait" waits until the condition of the waiter w is fulfilled or ctx ends. During the
-// wait, the calling goroutine polls the transport, unless a different goroutine already polls it.
-// The caller must hold mu.
+// wait, the calling goroutine polls the transport, unless a different goroutine already polls the
+// transport. The caller must hold mu.
 func (e *engine) wait(ctx context.Context, w *waiter) error {
 	drives := false
 	defer func() {

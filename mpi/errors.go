@@ -86,7 +86,7 @@ type OpError struct {
 // Error implements error. The text of an OpError has one line, and omits the Stack.
 func (e *OpError) Error() string { return fmt.Sprintf("%v: %v", ErrOp, e.Panic) }
 
-// Unwrap returns ErrOp and, if the value of the panic is an error, this value.
+// Unwrap returns ErrOp, followed by the value of the panic if this value is an error.
 func (e *OpError) Unwrap() []error {
 	if err, ok := e.Panic.(error); ok {
 		return []error{ErrOp, err}

@@ -18,8 +18,8 @@ const (
 )
 
 // When a rank has become silent, this rank asks the silent rank whether it considers this rank
-// dead. This rank waits for the answer of the silent rank at most for the time askMost, or for
-// PeerTimeout if PeerTimeout is shorter.
+// dead. The rank that asks waits for the answer of the silent rank at most for the time askMost, or
+// for PeerTimeout if PeerTimeout is shorter.
 const askMost = 5 * time.Second
 
 // A silent rank, which does not answer any more, might consider this rank dead, because this rank

@@ -143,8 +143,8 @@ func (e *engine) hear(from int, n *notice) {
 }
 
 // The method "bury" records that a rank is dead, and aborts the endpoint to the dead rank. The
-// method "bury" also makes the collective operations that need the dead rank fail, and informs the
-// other ranks of the death.
+// method "bury" makes the collective operations that need the dead rank fail, and informs the other
+// ranks of the death.
 func (e *engine) bury(rank int, why error) {
 	f := &e.failures
 	if f.dead[rank] != nil {
@@ -380,8 +380,8 @@ func (e *engine) eachNeighbour(fn func(rank int)) {
 	}
 }
 
-// The method "tell" adds a control message for a rank to the queue of outgoing control messages. If
-// the control message names too many dead ranks for one packet, it is split into parts.
+// The method "tell" adds a control message for a rank to the queue of outgoing control messages. A
+// control message with a list of dead ranks that is too long for one packet is split into parts.
 func (e *engine) tell(rank int, n *notice) {
 	f := &e.failures
 	if rank == e.rank || f.dead[rank] != nil {

@@ -10,9 +10,9 @@ import (
 	"gobtl/pml"
 )
 
-// filesForPeer is the number of file descriptors that a rank needs for a shared-memory connection
-// to another rank. In each of its two directions, a shared-memory connection has a socket and a
-// ring, which have one file descriptor each.
+// filesForPeer is the number of file descriptors that a rank needs for one shared-memory connection
+// to a rank. In each of its two directions, a shared-memory connection has a socket and a ring,
+// which have one file descriptor each.
 const filesForPeer = 4
 
 // filesAfter is the time for which a rank without free file descriptors tries to open a

@@ -8,10 +8,10 @@ import (
 	"gobtl/pml"
 )
 
-// Message is a message that Mprobe has found. A Message can be received by Mrecv and Imrecv, and by
-// no other call. A Message belongs to one goroutine at a time. Message and Mprobe are meant for
-// programs with several receiving goroutines. After a Probe, by contrast, any goroutine could
-// receive the message that Probe has found.
+// Message is a message that Mprobe has found. Only Mrecv and Imrecv can receive a Message. A
+// Message belongs to one goroutine at a time. Message and Mprobe are meant for programs with
+// several receiving goroutines. After a Probe, by contrast, any goroutine could receive the message
+// that Probe has found.
 type Message struct {
 	c *Comm
 	m *pml.Message // nil: from NoRank

@@ -115,8 +115,8 @@ func Xor[T Integer]() Op[T] {
 // Only the operations of windows accept Replace.
 func Replace[T any]() Op[T] { return Op[T]{code: opReplace} }
 
-// Keep returns the operation that does not change the old values of a window. Keep is accepted by
-// the window operations that return old values, and by no other operations.
+// Keep returns the operation that does not change the old values of a window. Only those window
+// operations that return old values accept Keep.
 func Keep[T any]() Op[T] { return Op[T]{code: opKeep} }
 
 // Local combines each value of the slice "low" with the value of the slice "high" at the same

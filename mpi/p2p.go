@@ -308,8 +308,8 @@ func (c *Comm) reachable(to, tag int) error {
 }
 
 // noMessage returns the reason why a probe for messages from a rank (or from AnySource) can no
-// longer find a message. If a matching message can still arrive, noMessage returns nil. The caller
-// must hold mu.
+// longer find a message. The result of noMessage is nil if a matching message can still arrive. The
+// caller must hold mu.
 func (c *Comm) noMessage(who *pml.Peer, from int) error {
 	err := c.usable()
 	if err == nil && who != nil && who.Err() != nil {

@@ -32,7 +32,7 @@ func (e *engine) noticeRanksMax() int {
 
 // The method "whole" adds a received part to the incomplete control message to which the part
 // belongs. If all parts of the control message have arrived, the method "whole" copies the dead
-// ranks of all parts to the argument n and returns true, and otherwise it returns false.
+// ranks of all parts to the argument n and returns true, and otherwise returns false.
 func (e *engine) whole(from int, n *notice) bool {
 	if len(n.dead) > min(len(e.names), (noticeBytesMax-noticeHeadBytes)/4) {
 		return false // Too many ranks for the job, or for one message.

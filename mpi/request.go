@@ -85,10 +85,10 @@ func (r *Request) result() (Status, error) {
 }
 
 // Wait waits for the end of the request. If ctx ends before the request ends, Wait returns the
-// cause of ctx. In this case, the request remains in progress and uses the memory of the message,
-// and the caller must call Wait again. The errors of Wait are ErrInactive, ErrTruncated,
-// ErrCancelled, a RankError, the failure of the transport, and the cause of ctx. If the size of the
-// message is not a whole number of values, Wait returns ErrCount.
+// cause of ctx. After Wait has returned the cause of ctx, the request remains in progress and uses
+// the memory of the message, and the caller must call Wait again. The errors of Wait are
+// ErrInactive, ErrTruncated, ErrCancelled, a RankError, the failure of the transport, and the cause
+// of ctx. If the size of the message is not a whole number of values, Wait returns ErrCount.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext

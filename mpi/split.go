@@ -20,8 +20,8 @@ type place struct{ Colour, Key int64 }
 func (c *Comm) Dup(ctx context.Context) (*Comm, error) { return c.Split(ctx, 0, c.rank) }
 
 // SplitByNode returns a communicator of those ranks of this communicator that run on the same host
-// as the caller, in the same order. All ranks must call SplitByNode. The errors of SplitByNode are
-// those of Dup.
+// as the caller, in the same order as in this communicator. All ranks must call SplitByNode. The
+// errors of SplitByNode are those of Dup.
 func (c *Comm) SplitByNode(ctx context.Context) (*Comm, error) {
 	return c.Split(ctx, c.nodes[c.rank], c.rank)
 }

@@ -11,7 +11,8 @@ const (
 	// sleepMost is the longest sleep of the helper goroutine, and of a call that waits for
 	// messages.
 	sleepMost = 100 * time.Millisecond
-	// If no call has polled the transport for the time helpEvery, the helper goroutine polls it.
+	// If no call has polled the transport for the time helpEvery, the helper goroutine polls the
+	// transport.
 	helpEvery = 5 * time.Millisecond
 	// A call that waits first polls for the time spinFor, and then sleeps. The time spinFor is several
 	// times the cost of a wake-up, because a rank that sleeps delays all ranks that wait for its
@@ -36,8 +37,8 @@ func (e *engine) now() mono.Time {
 func later(after time.Duration, fn func()) { time.AfterFunc(after, fn) }
 
 // The method "lately" returns the latest reading of the clock since mu was locked. If the clock has
-// not been read since then, the method "lately" reads it. The method "lately" may be called only if
-// little time has passed since the goroutine locked mu. The caller must hold mu.
+// not been read since mu was locked, the method "lately" reads the clock. The method "lately" may
+// be called only if little time has passed since the goroutine locked mu. The caller must hold mu.
 func (e *engine) lately() mono.Time {
 	if e.latest == 0 {
 		return e.now()

@@ -443,7 +443,7 @@ func (w *window) flushLocked(ctx context.Context, rank int) error {
 
 // The method "hasten" makes a rank acknowledge puts at once, instead of after the acknowledgement
 // delay. The method "hasten" reads one byte of the rank's memory, and the packet with the reply
-// also contains the acknowledgement of the puts. The caller must hold mu.
+// contains the acknowledgement of the puts. The caller must hold mu.
 func (w *window) hasten(rank int) {
 	e, t := w.c.e, &w.targets[rank]
 	if !t.put || t.under == 0 {

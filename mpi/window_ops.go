@@ -82,9 +82,9 @@ type windowOp struct {
 
 // Accumulate begins to combine the slice "data" with the values of a rank, from the index "at" on.
 // The rank's values are the low operands of op. The argument "op" of Accumulate must be Sum, Prod,
-// Min, Max, And, Or, Xor or Replace. For an op that is not one of these eight operations,
-// Accumulate returns ErrConfig. Accumulate can also return all errors of Put. The caller may change
-// the slice "data" when Accumulate has returned.
+// Min, Max, And, Or, Xor or Replace. For any op except Sum, Prod, Min, Max, And, Or, Xor and
+// Replace, Accumulate returns ErrConfig. Accumulate can also return all errors of Put. The caller
+// may change the slice "data" when Accumulate has returned.
 func (w *Window[T]) Accumulate(ctx context.Context, data []T, to, at int, op Op[T]) error {
 	b, _ := bytesOf(data)
 	return w.w.accumulate(ctx, b, nil, to, at, op.code)
@@ -120,9 +120,9 @@ func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T
 
 // CompareAndSwap compares the value at the index "at" of a rank's memory with the argument
 // "expected". If the bits of the two compared values are equal, CompareAndSwap writes the argument
-// "value" to the index "at" of the rank's memory. In both cases, CompareAndSwap returns the
-// previous value at the index "at". The errors of CompareAndSwap are those of Put, and ErrType for
-// structs with padding, because the bytes of padding are undefined.
+// "value" to the index "at" of the rank's memory. Whether the values are equal or not,
+// CompareAndSwap returns the previous value at the index "at". The errors of CompareAndSwap are
+// those of Put, and ErrType for structs with padding, because the bytes of padding are undefined.
 func (w *Window[T]) CompareAndSwap(ctx context.Context, expected, value T, to, at int,
 ) (old T, err error) {
 	if t := reflect.TypeFor[T](); fieldBytes(t) != t.Size() {

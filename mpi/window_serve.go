@@ -88,7 +88,8 @@ func (w *window) addPlace() {
 	w.post(q)
 }
 
-// If too few receive buffers are free, addPlaces adds some.
+// If fewer than windowReserve receive buffers for requests are free, addPlaces adds receive
+// buffers.
 func (w *window) addPlaces() {
 	s := &w.server
 	if w.freed || s.free() >= windowReserve {

@@ -134,7 +134,7 @@ func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 }
 
 // The function "join" makes the World of a job with the given engine. If the function "join" fails,
-// it closes the engine. The argument "try" of "join" is the number of failed attempts to join the
+// it closes the engine e. The argument "try" of "join" is the number of failed attempts to join the
 // job with earlier engines.
 func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World, error) {
 	names, err := job.Exchange(ctx, "mpi-"+strconv.Itoa(try), bytes.Clone(e.m.Name()))

@@ -24,8 +24,8 @@ type AgentConfig struct {
 // changed.
 type Change struct {
 	Vport uint8
-	// Moved is true if the port has left its previous switch. In this case, the addresses that the
-	// port has learned on the previous switch are invalid.
+	// Moved is true if the port has left its previous switch, so that the addresses that the port has
+	// learned on the previous switch are invalid.
 	Moved bool
 }
 

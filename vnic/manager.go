@@ -155,7 +155,8 @@ type session struct {
 	window  mono.Time // start of the present window of traps
 	traps   int       // traps received in the present window
 	// The field "compared" is the number of comparisons with the plan after the latest renewal of the
-	// lease. A change of the plan, or of a host other than the session's host, sets "compared" to 0.
+	// lease. A change of the plan, or of a host that is not the host of the session (connection), sets
+	// the field "compared" to 0.
 	compared int
 	leased   bool
 	dirty    bool
@@ -232,11 +233,12 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 // lease.
 const comparedMax = 256
 
-// The method "differs" reports whether the manager must compare the state of the session's host
-// with the plan at the next opportunity.
+// The method "differs" reports whether the manager must compare the state of the host of this
+// session (connection) with the plan at the next opportunity.
 func (s *session) differs() bool { return s.dirty && s.compared < comparedMax }
 
-// touch makes the manager compare the state of the session's host with the plan at a later time.
+// touch makes the manager compare the state of the host of this session (connection) with the plan
+// at a later time.
 func (s *session) touch() { s.dirty, s.host.Synced = true, false }
 
 // Hosts lists the hosts of the plan by LID.
@@ -471,8 +473,8 @@ func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 	case r.method == MethodGet:
 		m.told(s, r, msg)
 	case r.last:
-		// A refused request also counts as acknowledged, because the agent would refuse the same
-		// request again.
+		// A request that the agent has refused counts as acknowledged, because the agent would refuse the
+		// same request again.
 		s.acked[wantKey{msg.Vport(), r.attr}] = r.content
 	}
 }

@@ -47,8 +47,8 @@ func (m *Manager) Deadline() mono.Time {
 	return at
 }
 
-// The method "next" sends the next queued request to the agent of a session, unless the session
-// waits for a response.
+// The method "next" sends the next queued request on a session (the connection to an agent), unless
+// the session waits for a response.
 func (m *Manager) next(now mono.Time, s *session) {
 	if s.pending != nil {
 		return

@@ -187,8 +187,8 @@ func (m *Manager) claimAll(h *HostState) {
 	m.claimsChanged(h)
 }
 
-// unclaimAll deletes the claim numbers of the addresses of a host that has disconnected. After
-// that, a connected host that reports the same address gets the address.
+// unclaimAll deletes the claim numbers of the addresses of a host that has disconnected. After the
+// deletion, a connected host that reports the same address gets the address.
 func (m *Manager) unclaimAll(h *HostState) {
 	for _, r := range h.unicast {
 		r.since = nil

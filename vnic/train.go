@@ -180,8 +180,8 @@ func (o *Order) watch(now mono.Time, f *orderFlow) {
 	o.gaps = append(o.gaps, gap{f, f.gap, now.Add(o.wait)})
 }
 
-// When the list of gaps in train numbers has gapsMax elements, Order removes those gaps from the
-// list whose missing packet trains have arrived.
+// When the list of gaps in train numbers has gapsMax elements, Order removes from the list those
+// gaps whose missing packet trains have arrived.
 const gapsMax = 4 * orderFlowsMax
 
 // The method "earlier" reports whether element i of the heap has a smaller train number than

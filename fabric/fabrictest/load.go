@@ -120,8 +120,8 @@ func (l *loop) exchange(count, size int) {
 	}
 }
 
-// The type "stream" is the traffic from one endpoint to another, with numbered datagrams of random
-// sizes.
+// The type "stream" is the traffic from one endpoint to a second endpoint, with numbered datagrams
+// of random sizes.
 type stream struct {
 	id       uint64
 	tx, rx   *port

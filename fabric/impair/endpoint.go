@@ -241,8 +241,8 @@ func (e *endpoint) damage(a *arrival) bool {
 	return damaged
 }
 
-// The method "enqueue" decides by chance whether a datagram is delayed, puts it into the queue of
-// delayed datagrams or into the queue of deliverable datagrams, and reports whether it is delayed.
+// The method "enqueue" decides by chance whether a datagram is delayed, puts the datagram into the
+// queue of delayed or of deliverable datagrams, and reports whether the datagram is delayed.
 func (e *endpoint) enqueue(a arrival, now mono.Time) bool {
 	if !e.dice.hit(e.delayed) {
 		e.ready.Push(a)

@@ -69,13 +69,13 @@
 //
 // Loading libfabric, or opening or closing a libfabric object, can change the process's signal
 // handlers, which the package then restores. Child processes do not inherit the descriptors that
-// libfabric opens in these calls. However, child processes inherit the sockets of connections that
-// a libfabric provider opens during a poll.
+// libfabric opens while it is loaded, or while it opens or closes an object. Child processes do
+// inherit the sockets of connections that a libfabric provider opens during a poll.
 //
 // A batch of datagrams costs one call from Go into C. A datagram of at most Caps.InjectBytes is
 // sent with fi_inject, which yields no completion. A datagram of more than Caps.InjectBytes is sent
-// with fi_send. If a datagram contains bytes of a registered region, it is copied to a bounce
-// buffer before fi_inject (up to Caps.InjectBytes), or sent with fi_sendv.
+// with fi_send. A datagram that contains bytes of a registered region is copied to a bounce buffer
+// before fi_inject (up to Caps.InjectBytes), or is sent with fi_sendv (above Caps.InjectBytes).
 //
 // The providers over TCP and the layer rxd (libfabric's reliability layer) never complete a send if
 // the peer has stopped accepting data or has ended. The shim copies the sends for providers over

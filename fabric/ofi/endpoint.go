@@ -173,8 +173,9 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// The method "progress" calls the provider so that it makes progress, and returns no completions.
-// The method "progress" is for tests in which a single thread plays the roles of several processes.
+// The method "progress" calls the provider so that the provider makes progress, but fetches no
+// completions. The method "progress" is for tests in which a single thread plays the roles of
+// several processes.
 func (e *endpoint) progress() { C.gofi_progress(e.c) }
 
 // Close implements fabric.Endpoint. Close releases all resources even if it returns an error. A

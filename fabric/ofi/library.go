@@ -53,10 +53,10 @@ func loadFrom(file string) error {
 var guardLock sync.Mutex
 
 // The function "guard" calls the function "call", which loads libfabric, or opens or closes a
-// libfabric object. After that, "guard" restores the process's signal handlers, because Go's
-// runtime needs its own signal handlers. Child processes do not inherit the descriptors that the
-// function "call" opens. The process cannot start a child process while the function "call" runs,
-// because the function "guard" holds the fork lock of package syscall.
+// libfabric object. After the call of the function "call", "guard" restores the process's signal
+// handlers, because Go's runtime needs its own signal handlers. Child processes do not inherit the
+// descriptors that the function "call" opens. The process cannot start a child process while the
+// function "call" runs, because the function "guard" holds the fork lock of package syscall.
 func guard(call func()) {
 	guardLock.Lock()
 	defer guardLock.Unlock()

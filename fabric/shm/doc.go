@@ -11,7 +11,7 @@
 // Each pair of a sending and a receiving endpoint has its own ring buffer (ring), which the sender
 // creates for its first datagram to the receiver. The sender creates the memory of the ring
 // (memfd), seals the memory against shrinking, and passes the memory to the receiver through a Unix
-// socket. The Unix socket is also used to wake a sleeping peer, and end-of-file on the socket shows
+// socket. A packet on the Unix socket wakes a sleeping peer, and end-of-file on the socket shows
 // that the peer has ended. The memory of a ring has no name in a file system, and the kernel frees
 // the memory when both the sending and the receiving process have ended. The only file of a domain
 // is its Unix socket in /dev/shm. If a process ends without removing its Unix socket, a peer
@@ -42,8 +42,8 @@
 // package internal/bulk: by the sender into the ring, and by the receiver out of the ring.
 //
 // If most of the latest wake-ups came within 200 us, a receiver or sender first sleeps for at most
-// 200 us in a futex call on the sleep words of its rings. After these 200 us, the receiver or
-// sender sleeps until there is an event on the Unix sockets (wait_nap.go).
+// 200 us in a futex call on the sleep words of its rings. After the futex sleep of at most 200 us,
+// the receiver or sender sleeps until there is an event on the Unix sockets (wait_nap.go).
 //
 // # What is believed
 //

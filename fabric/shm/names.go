@@ -134,8 +134,8 @@ func openDir(uid uint32) (fd int, err error) {
 }
 
 // notOurs returns the error of openDir if the directory for this user's sockets exists but belongs
-// to a different user. In this case, this user cannot use the provider until the owner of the
-// directory, or root, has removed the directory.
+// to a different user. If the directory belongs to a different user, this user cannot use the
+// provider until the owner of the directory, or root, has removed the directory.
 func notOurs(dir string, st *unix.Stat_t) error {
 	return fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be a directory of this user alone",
 		fabric.ErrUnavailable, dir, st.Uid, st.Mode)

@@ -111,9 +111,9 @@ func (s *sendRing) format() {
 }
 
 // The method "room" finds memory in the ring for a record of n bytes, and returns the number of
-// bytes to skip before the record. If the ring has no room for the record, the result "ok" is
-// false. The sender accepts any head position (of the receiver) that lies within the written bytes,
-// because a receiver that writes a wrong head position harms only its own ring.
+// bytes to skip before the record. The result "ok" is false if the ring has no room for the record,
+// and otherwise true. The sender accepts any head position (of the receiver) that lies within the
+// written bytes, because a receiver that writes a wrong head position harms only its own ring.
 func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	left := s.size - s.tail&(s.size-1)
 	need := n + ringAlign // includes the end after the record
@@ -245,7 +245,7 @@ func (q *recvRing) giveBack() (how uint32) {
 	return takeBack(q.wants())
 }
 
-// takeBack clears the sleep flag of the other process, and returns the previous value of the flag.
+// takeBack clears the sleep flag "word" of the peer, and returns the previous value of the flag.
 func takeBack(word *uint32) uint32 {
 	if atomic.LoadUint32(word) == awake {
 		return awake

@@ -56,8 +56,8 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 	return openDomain(info, cfg)
 }
 
-// fileLimit returns the process's file size limit (RLIMIT_FSIZE), which also limits the size of
-// rings.
+// fileLimit returns the process's file size limit (RLIMIT_FSIZE), to which the memory of a ring is
+// subject.
 func fileLimit() uint64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) != nil {

@@ -48,8 +48,8 @@ func listen(n *name, c *closers) (fd int, err error) {
 }
 
 // listenTries is the largest number of attempts to create a domain's Unix socket. An attempt fails
-// if another process removes the empty directory of the user's sockets before the new socket is in
-// the directory.
+// if a different process removes the empty directory of the user's sockets before the new socket is
+// in the directory.
 const listenTries = 2000
 
 // listenIn creates a domain's Unix socket in an open directory. The socket has a temporary name

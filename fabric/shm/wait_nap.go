@@ -78,8 +78,8 @@ func (p *napper) open() {
 
 // The method "nap" sleeps for a short time in a futex call on the sleep flags of the rings. A nap
 // takes at most napMost, even if the timeout is negative (no limit). The result "left" is the
-// remaining timeout. The result "over" is true if the caller's Wait must return, and false if it
-// must now sleep on the descriptors.
+// remaining timeout. The result "over" is true if the caller's Wait must return, and false if the
+// caller's Wait must now sleep on the descriptors.
 func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, over bool) {
 	p := &d.napper
 	n := d.napOn()
@@ -115,8 +115,8 @@ func (d *domain) hush() {
 }
 
 // napOn collects the addresses of the sleep flags of the rings for a futex sleep, and returns the
-// number of sleep flags. If a futex sleep is not possible at present, the result of napOn is
-// negative.
+// number of sleep flags. The result of napOn is negative if a futex sleep is not possible at
+// present.
 func (d *domain) napOn() (n int) {
 	if d.retryPause() >= 0 {
 		return -1

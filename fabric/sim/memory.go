@@ -99,9 +99,9 @@ func (nw *Network) arenaMemory(sizeBytes int) []byte {
 	return make([]byte, sizeBytes)
 }
 
-// Close stops all processes and closes all domains without further events. Close gives the
-// network's memory to Config.Memory, and therefore the caller must no longer use buffers of the
-// network's domains.
+// Close stops all processes and closes all domains of the network, and causes no events. Close
+// gives the network's memory to Config.Memory, and therefore the caller must no longer use buffers
+// of the network's domains.
 func (nw *Network) Close() {
 	if nw.closed {
 		return

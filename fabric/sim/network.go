@@ -43,10 +43,11 @@ type Config struct {
 	// receive queue drops the datagrams that arrive. The default of QueueDatagrams is 1024.
 	QueueDatagrams int
 	// If Reliable is true, the network is reliable and ordered, as the Info of each domain reports. A
-	// reliable network uses only the fields Delay, Jitter, BytesPerSecond and Cut of a Path. Datagrams
-	// between two endpoints of a reliable network never overtake each other. In a reliable network,
-	// Post returns ErrAgain if the receiver's queue is full. Even a reliable network loses datagrams
-	// to an endpoint that is not open, and datagrams that a Filter drops.
+	// reliable network uses only the fields Delay, Jitter, BytesPerSecond and Cut of a Path. In a
+	// reliable network, datagrams from one endpoint to a second endpoint arrive in the order in which
+	// they were sent. In a reliable network, Post returns ErrAgain if the receiver's queue is full.
+	// Even a reliable network loses datagrams to an endpoint that is not open, and datagrams that a
+	// Filter drops.
 	Reliable bool
 	// If NoGather is true, Caps.Gather is false, so that a test can check that a caller works without
 	// Caps.Gather.

@@ -12,9 +12,9 @@ import (
 // Path describes the network between two nodes, in one direction. The zero Path is a perfect
 // network without delay. Each probability in a Path applies to each datagram separately.
 type Path struct {
-	// Delay is the constant part of every datagram's delay. Each datagram also has a random delay with
-	// a uniform distribution in [0,Jitter). With Jitter, later datagrams can overtake earlier
-	// datagrams.
+	// Delay is the constant part of every datagram's delay. In addition to Delay, each datagram has a
+	// random delay with a uniform distribution in [0,Jitter). With Jitter, later datagrams can
+	// overtake earlier datagrams.
 	Delay, Jitter time.Duration
 	// BytesPerSecond is the rate of the line. A BytesPerSecond of 0 means an infinite rate.
 	BytesPerSecond int

@@ -101,7 +101,8 @@ func openGroupSocket(
 }
 
 // joinGroup makes the socket a member of a multicast group on the network device of a local
-// address. The socket receives datagrams only to the group that it has joined itself.
+// address. The socket receives datagrams only to this group, and not to groups that only other
+// sockets of this host have joined.
 func (s *socket) joinGroup(l *inet.Local, group netip.Addr) error {
 	if group.Is4() {
 		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0); err != nil {

@@ -49,8 +49,8 @@ func (q *Queue[T]) Push(v T) {
 func (q *Queue[T]) Front() *T { return &q.items[q.head] }
 
 // Pop removes and returns the oldest item of the queue, which must not be empty. Pop does not clear
-// the item in the queue's memory. Therefore, the garbage collector does not free memory to which
-// the popped item points until a later Push overwrites the item.
+// the item in the queue's memory. Because Pop does not clear the item, the garbage collector does
+// not free memory to which the popped item points until a later Push overwrites the item.
 func (q *Queue[T]) Pop() T {
 	v := q.items[q.head]
 	q.head++

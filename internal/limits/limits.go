@@ -21,15 +21,15 @@ type Limits struct {
 	// (one of the two fabric endpoints of the module).
 	PollBatch int
 	// IdlePollEvery is the number of calls of Progress between two polls of a channel that is idle
-	// while messages arrive on the module's other channel. In addition, Progress polls an idle channel
-	// whenever the previous poll of this channel was at least 20 us ago. A poll of an idle socket
-	// costs a system call, which delays messages on the module's other channel.
+	// while messages arrive on the module's other channel. Whatever the value of IdlePollEvery is,
+	// Progress polls an idle channel if the previous poll of this channel was at least 20 us ago. A
+	// poll of an idle socket costs a system call, which delays messages on the module's other channel.
 	IdlePollEvery int
 
 	// HalfOpenMax is the maximum number of half-open endpoints. An endpoint is half-open if its peer
 	// has proven its addresses, but the handshake is not complete. If the fabric can identify hosts,
 	// one host may have at most a quarter of HalfOpenMax half-open endpoints, or half of HalfOpenMax
-	// if btl.Config.PeersPerHost sets no limit, but always at least one. When the module has
+	// if btl.Config.PeersPerHost sets no limit (but always at least one). When the module has
 	// HalfOpenMax half-open endpoints, a new one replaces the oldest half-open endpoint of the host
 	// with the most half-open endpoints, if the host of the new endpoint has fewer.
 	HalfOpenMax int
@@ -37,8 +37,9 @@ type Limits struct {
 	// this module at the same time, including endpoints that are being closed.
 	PeersPerAddress int
 	// In its handshake, a peer can announce the longest time for which it will sometimes not answer.
-	// For this peer, the module extends btl.Config.PeerTimeout by the announced time, but at most by
-	// AwayMax. If AwayMax is negative, the module does not extend PeerTimeout.
+	// For a peer that has announced such a time, the module extends btl.Config.PeerTimeout by the
+	// announced time, but at most by AwayMax. If AwayMax is negative, the module does not extend
+	// PeerTimeout.
 	AwayMax time.Duration
 
 	// KeptBytesMax is the largest total size of the multi-packet fragments that handlers keep for use

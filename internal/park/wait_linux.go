@@ -43,11 +43,11 @@ type Parker struct {
 	events [8]unix.EpollEvent
 }
 
-// Open gives the Parker the epoll descriptor on whose events Wait waits. From then on, the Parker
-// owns the epoll descriptor, and its method Close closes the descriptor. If the network poller of
-// Go's runtime rejects the epoll descriptor, Open closes the descriptor and returns false, and
-// otherwise returns true. The argument "bell" is the field Fd of the epoll event that Wait reports
-// by its result "rung".
+// Open gives the Parker the epoll descriptor on whose events Wait waits. After Open, the Parker
+// owns the epoll descriptor, and the Parker's method Close closes the descriptor. If the network
+// poller of Go's runtime rejects the epoll descriptor, Open closes the descriptor and returns
+// false, and otherwise returns true. The argument "bell" is the field Fd of the epoll event that
+// Wait reports by its result "rung".
 func (p *Parker) Open(epoll int, bell int32) bool {
 	if unix.SetNonblock(epoll, true) != nil { // the poller accepts only non-blocking files
 		unix.Close(epoll)
@@ -146,7 +146,8 @@ func (p *Parker) setTimer() error {
 }
 
 // Hasten makes the Wait in progress return at the latest when the given timeout has expired. If no
-// Wait is in progress, Hasten limits the next Wait in this way. Any goroutine may call Hasten.
+// Wait is in progress, Hasten limits the next Wait to the given timeout. Any goroutine may call
+// Hasten.
 func (p *Parker) Hasten(timeout time.Duration) {
 	at := time.Now().Add(timeout)
 	p.mu.Lock()

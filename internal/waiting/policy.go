@@ -218,8 +218,9 @@ func (p *Policy) Late(wait time.Duration) {
 func rare(number uint) bool { return number > rareLeast && number%rareEvery != 0 }
 
 // Calm reports whether a thread that has just found work should sleep at once without spinning.
-// Calm returns true if every spinning time was too short for the latest waits. The caller must make
-// sure that work which arrives before the sleep wakes the thread.
+// Calm returns true in the mode Event, and in the mode Adaptive if every spinning time was too
+// short for the latest waits. The caller must make sure that work which arrives before the sleep
+// wakes the thread.
 func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && p.budget == 0
 }

@@ -16,7 +16,8 @@ type Port interface {
 	// Send or Recv returns an error, nothing is sent or received.
 	Send(r *pml.Request, to int, data []byte) error
 	Recv(r *pml.Request, from int, data []byte) error
-	// Cancel cancels a receive or abandons a send, and reports whether it was possible.
+	// Cancel cancels a receive or abandons a send, and reports whether the message could be cancelled
+	// or abandoned.
 	Cancel(r *pml.Request) bool
 	// Skip receives and drops the next message that a rank sends. A Schedule calls Skip instead of
 	// Recv when its operation has failed.
@@ -47,8 +48,8 @@ type step struct {
 }
 
 // Schedule holds the steps of one rank in a collective operation. A zero Schedule is ready for
-// Reset. A Schedule whose operation has ended can be used for another operation, without further
-// allocations.
+// Reset. A Schedule whose operation has ended can be used for a new operation, without new
+// allocations of memory.
 type Schedule struct {
 	rank, size int
 	combine    Fold

@@ -1,6 +1,6 @@
-// Package doorbell lets the goroutine that uses a Domain (the owner) sleep until other goroutines
-// of the process have datagrams for the Domain. While the owner is awake, RingIfAsleep costs one
-// atomic load.
+// Package doorbell lets the goroutine that uses a Domain (the owner) sleep until a goroutine that
+// sends datagrams to the Domain (a sender) wakes the owner. While the owner is awake, RingIfAsleep
+// costs one atomic load.
 //
 //	owner    says that it sleeps --> looks at its queues
 //	sender   fills a queue       --> looks whether the owner sleeps
@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Bell is an object on which the owner of a Domain sleeps, and through which other goroutines wake
-// the owner. New makes a Bell.
+// Bell is an object on which the owner of a Domain sleeps, and through which senders wake the
+// owner. New makes a Bell.
 type Bell struct {
 	asleep atomic.Bool
 	woken  atomic.Bool // a Wake that no sleep has answered yet
@@ -53,8 +53,9 @@ func (b *Bell) pull() {
 	}
 }
 
-// Wait returns at once if the function "pollable" returns true. Otherwise, Wait returns when
-// RingIfAsleep or Wake is called, or after the timeout (a negative timeout means no limit).
+// Wait returns at once if the function "pollable" returns true. If the function "pollable" returns
+// false, Wait returns when RingIfAsleep or Wake is called, or after the timeout (a negative timeout
+// means no limit).
 func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 	if b.Arm(pollable) && timeout != 0 {
 		b.Sleep(timeout)

@@ -345,8 +345,8 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 // Finalize tells the launcher that this rank has no more requests and that its process may end. If
 // a process ends without Finalize, the launcher considers the job as failed. With a launcher that
 // does not support PMI-1, Finalize at rank 0 returns only after all ranks have called Finalize, or
-// when ctx ends. The errors of Finalize are ErrFinalized if the job is already finalized, and errors
-// of the connection to the launcher, such as ErrGone.
+// when ctx ends. If the job is already finalized, Finalize returns ErrFinalized. All other errors
+// of Finalize are errors of the connection to the launcher, such as ErrGone.
 func (j *Job) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext

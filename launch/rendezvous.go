@@ -227,9 +227,10 @@ func (r *rendezvous) serve(conn net.Conn) {
 	r.gone(rank, out, err)
 }
 
-// The method "gone" handles the end of a rank's connection. If the server closed the connection
-// because the rank did not read its replies, the job continues without this rank, unless ranks are
-// waiting for this rank in a barrier. The caller must hold the lock.
+// The method "gone" is called when the connection of a rank has ended, and tells the PMI-1 server
+// that the rank has ended. If the server closed the connection because the rank did not read its
+// replies, the job continues without this rank, unless ranks are waiting for this rank in a
+// barrier. The caller must hold the lock.
 func (r *rendezvous) gone(rank int, out *bounded.Outbox, err error) {
 	r.outs[rank] = nil
 	cut := out.Err()

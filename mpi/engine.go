@@ -309,7 +309,8 @@ func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
 	return action
 }
 
-// The method "end" handles the end of a request, and wakes the call that waits for this request.
+// The method "end" records that a request has ended, and wakes the call that waits for this
+// request.
 func (e *engine) end(r *Request) {
 	w := r.waiter
 	if w == nil {

@@ -71,7 +71,8 @@ func saysExcluded(why error) bool {
 		errors.As(why, &refused) && refused.Code == refusedExcluded
 }
 
-// memberGone handles the end of an endpoint to a rank. If the rank is already recorded as dead,
+// memberGone is called when the connection (endpoint) to a rank has ended, and records the rank as
+// dead or asks whether the rank considers this rank dead. If the rank is already recorded as dead,
 // memberGone does nothing.
 func (e *engine) memberGone(p *pml.Peer, m *member) {
 	f, why := &e.failures, p.Err()
@@ -89,7 +90,8 @@ func (e *engine) memberGone(p *pml.Peer, m *member) {
 }
 
 // The method "lost" reports whether a rank is dead, or is a silent rank that this rank has asked
-// whether it considers this rank dead. From these ranks, no message can arrive any more.
+// whether it considers this rank dead. No message can arrive any more from a rank for which the
+// method "lost" returns true.
 func (f *failures) lost(rank int) bool {
 	asked := func(q question) bool { return q.rank == rank }
 	return f.dead[rank] != nil || slices.ContainsFunc(f.asked, asked)
@@ -114,9 +116,9 @@ func (e *engine) ask(rank int, why error) {
 	}
 }
 
-// lookAtAnswers handles the answers of silent ranks to the question whether they consider this rank
-// dead. Unless the asked rank has answered that it considers this rank dead, this rank records the
-// asked rank as dead.
+// lookAtAnswers evaluates the answers of silent ranks to the question whether the silent ranks
+// consider this rank dead. Unless the asked rank has answered that it considers this rank dead,
+// this rank records the asked rank as dead.
 func (e *engine) lookAtAnswers() {
 	f, now := &e.failures, e.now()
 	var over []question

@@ -173,9 +173,9 @@ func (e *engine) bury(rank int, why error) {
 	f.news = true
 }
 
-// The method "lose" ends the collective operations of a communicator to which a dead rank belongs.
-// Each rank drops the messages that arrive for the ended operations, so that no sender waits for a
-// rank that has already ended the operation.
+// The method "lose" makes the collective operations of a communicator to which a dead rank belongs
+// fail with a RankError. Each rank drops the messages that arrive for the ended operations, so that
+// no sender waits for a rank that has already ended the operation.
 func (c *Comm) lose(rank int, why error) {
 	if _, ok := c.rankIn(rank); !ok || c.failed != nil {
 		return
@@ -185,8 +185,8 @@ func (c *Comm) lose(rank int, why error) {
 	c.failAll()
 }
 
-// failAll makes all collective operations in progress in the communicator end with the error
-// c.failed.
+// failAll makes all collective operations that are in progress in the communicator fail with the
+// error c.failed.
 func (c *Comm) failAll() {
 	for _, o := range slices.Clone(c.under) {
 		o.Fail(c.failed)
@@ -269,10 +269,11 @@ func (f *failures) agreeing(context uint64) *Comm {
 	return nil
 }
 
-// Revoke ends all operations in a communicator, at all its ranks. Operations in the communicator
-// that are in progress or are called later fail with ErrRevoked. Agree and Shrink continue to work
-// after Revoke. Revoke drops the messages of the communicator that were sent but not yet received.
-// One rank's call of Revoke suffices to revoke the communicator at all ranks.
+// Revoke makes all operations in a communicator fail with ErrRevoked, at all ranks of the
+// communicator. Operations in the communicator that are in progress or are called later fail with
+// ErrRevoked. Agree and Shrink continue to work after Revoke. Revoke drops the messages of the
+// communicator that were sent but not yet received. One rank's call of Revoke suffices to revoke
+// the communicator at all ranks.
 func (c *Comm) Revoke() error {
 	e := c.e
 	e.lock()
@@ -322,8 +323,7 @@ func (e *engine) tellRevoked() {
 	f.news = f.news || f.untold
 }
 
-// The method "end" makes all operations of this rank in a communicator fail with the error of the
-// communicator.
+// The method "end" makes all operations of this rank in the communicator c fail with ErrRevoked.
 func (c *Comm) end() {
 	c.revoked, c.failed = ErrRevoked, ErrRevoked
 	now := c.e.now()

@@ -10,8 +10,8 @@ import (
 const Undefined = -3
 
 // Group is an ordered set of processes of a job (MPI_Group), numbered from 0. A Group is immutable,
-// and its methods do not communicate. The zero value of Group is the empty group (MPI_GROUP_EMPTY).
-// Any goroutine may use a Group. There is no call to free a Group.
+// and the methods of a Group send no messages. The zero value of Group is the empty group
+// (MPI_GROUP_EMPTY). Any goroutine may use a Group. There is no call to free a Group.
 type Group struct {
 	ranks []int // in the world
 	own   int   // this process's rank in the world

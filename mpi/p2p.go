@@ -430,8 +430,8 @@ func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 	return s, err
 }
 
-// The method "leave" ends the receive of a Sendrecv whose send has failed with the error "why". If
-// a message has already arrived for the receive, the method "leave" returns the Status of this
+// The method "leave" cancels the receive of a Sendrecv whose send has failed with the error "why".
+// If a message has already arrived for the receive, the method "leave" returns the Status of this
 // message. The caller must hold mu.
 func (e *engine) leave(r *Request, why error) (Status, error) {
 	if !r.done {

@@ -184,8 +184,8 @@ func (w *Window[T]) Free(ctx context.Context) error {
 	return err
 }
 
-// The method "close" ends all remote access to this rank's memory in the window. The caller must
-// hold mu.
+// The method "close" makes this rank's memory in the window inaccessible for other ranks. The
+// caller must hold mu.
 func (w *window) close() {
 	if w.freed {
 		return
@@ -226,9 +226,9 @@ func (w *Window[T]) Get(ctx context.Context, data []T, from, at int) error {
 	return w.w.move(ctx, b, from, at, true)
 }
 
-// Flush waits until all operations of this process with a target rank are complete, both here and
-// at the target rank. If operations have failed since the previous Flush, Flush returns the error
-// of the first failed operation. Flush can also return all errors of Put.
+// Flush waits until all operations of this process with a target rank are complete, both in this
+// process and at the target rank. If operations have failed since the previous Flush, Flush returns
+// the error of the first failed operation. Flush can also return all errors of Put.
 func (w *Window[T]) Flush(ctx context.Context, rank int) error { return w.w.flush(ctx, rank) }
 
 // FlushAll calls Flush for all ranks.

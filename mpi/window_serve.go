@@ -34,9 +34,10 @@ func (s *windowServer) waits(rank int) bool {
 // buffers are free, the window adds buffers. A request that is sent by rendezvous occupies a buffer
 // from its announcement until its sender has delivered the data. A rank that follows the protocol
 // has at most windowSendsMax announced requests at the same time, in addition to a few Unlocks. If
-// a rank occupies more than windowHeldMax receive buffers, the window ends the rank's connection,
-// because this rank could otherwise occupy the buffers that other ranks need. If more than
-// windowRepliesMax replies to a rank are not delivered yet, the window ends the rank's connection.
+// a rank occupies more than windowHeldMax receive buffers, the window closes the connection to the
+// rank, because this rank could otherwise occupy the buffers that other ranks need. If more than
+// windowRepliesMax replies to a rank are not delivered yet, the window closes the connection to the
+// rank.
 const (
 	windowPlaces     = 16
 	windowReserve    = 4

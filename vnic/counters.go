@@ -157,10 +157,11 @@ func (c *Counts) CountRx(i *FrameInfo, frameBytes, n int) {
 	c.count(i, frameBytes, n, RxPackets, RxBytes, RxUnicast, Rx64)
 }
 
-// The method "count" counts n frames that were sent, or n frames that were received. The argument
-// "cast" of the method "count" is the first of four consecutive counters, for unicast, group,
-// untagged and tagged frames. The argument "size" of the method "count" is the first of several
-// consecutive counters, one for each class of frame sizes.
+// The method "count" adds n frames to the counters of sent frames or to the counters of received
+// frames, which the arguments select. The argument "cast" of the method "count" is the first of
+// four consecutive counters, for unicast, group, untagged and tagged frames. The argument "size" of
+// the method "count" is the first of several consecutive counters, one for each class of frame
+// sizes.
 func (c *Counts) count(i *FrameInfo, frameBytes, n int, packets, bytes, cast, size Counter) {
 	wire := max(frameBytes, FrameBytesMin) + fcsBytes
 	c[packets] += uint64(n)

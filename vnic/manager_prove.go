@@ -161,7 +161,8 @@ func (m *Manager) challenge(p *proving) {
 	}
 }
 
-// proofMessage handles a message from an agent whose addresses are being verified.
+// proofMessage handles a message from an agent whose addresses the manager is verifying, which is a
+// response to a request for proof or the answer to a proof datagram.
 func (m *Manager) proofMessage(now mono.Time, p *proving, msg *Message) {
 	switch {
 	case msg.Attr != AttrProof:

@@ -33,8 +33,8 @@ type Fixture struct {
 	// buffer. NoTruncation is an empty string if the provider reports datagrams that were larger than
 	// their buffers.
 	NoTruncation string
-	// Skip maps the name of each subtest that must not run to the reason. Run fails if Skip contains a
-	// name that no subtest has.
+	// Skip maps the name of each subtest that must not run to the reason why it must not run. Run
+	// fails if Skip contains a name that no subtest has.
 	Skip map[string]string
 }
 

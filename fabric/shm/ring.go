@@ -161,8 +161,8 @@ func (s *sendRing) put(head, tail []byte) bool {
 }
 
 // The method "begin" writes the word (with the size) of the record at the tail of the ring. If the
-// record is the first of a batch, the method "begin" only saves the word, and the method "publish"
-// writes the word later.
+// record is the first of a batch, the method "begin" only saves the word in the field word1, and
+// the next call of the method "publish" writes the word.
 func (s *sendRing) begin(word uint64) {
 	if !s.open {
 		s.first, s.word1, s.open = s.tail, word, true

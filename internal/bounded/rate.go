@@ -19,9 +19,10 @@ type Rate struct {
 	held  uint64     // lines that were left out and are not told yet
 }
 
-// Allow reports whether the caller is allowed to write a log line at present. If Allow returns
-// true, the caller must write the text "before" in front of the log line. The text "before" says
-// how many lines were omitted after the previous written line, and is empty if no line was omitted.
+// Allow reports whether the caller may write a log line now without exceeding LinesPerSecond. If
+// Allow returns true, the caller must write the text "before" in front of the log line. The text
+// "before" says how many lines were omitted after the previous written line, and is empty if no
+// line was omitted.
 func (r *Rate) Allow() (before string, ok bool) {
 	r.lock.Lock()
 	defer r.lock.Unlock()

@@ -30,8 +30,8 @@ type Limits struct {
 	// has proven its addresses, but the handshake is not complete. If the fabric can identify hosts,
 	// one host may have at most a quarter of HalfOpenMax half-open endpoints, or half of HalfOpenMax
 	// if btl.Config.PeersPerHost sets no limit (but always at least one). When the module has
-	// HalfOpenMax half-open endpoints, a new one replaces the oldest half-open endpoint of the host
-	// with the most half-open endpoints, if the host of the new endpoint has fewer.
+	// HalfOpenMax half-open endpoints, a new one from a host with fewer half-open endpoints than a
+	// different host replaces the oldest half-open endpoint of the host with the most.
 	HalfOpenMax int
 	// PeersPerAddress is the largest number of endpoints that peers at one address can have opened to
 	// this module at the same time, including endpoints that are being closed.

@@ -24,8 +24,8 @@ type lease struct {
 }
 
 // NewArena makes an Arena in the memory "mem", for a provider. The arena has "count" slots of
-// "stride" bytes each. In each slot, the first part (headroom bytes) belongs to the provider for
-// its packet prefix, and the next part (size bytes) belongs to the caller.
+// "stride" bytes each. In each slot, the first "headroom" bytes hold the provider's packet prefix,
+// and the next "size" bytes belong to the caller.
 func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 	if count <= 0 || headroom < 0 || size <= 0 || stride < headroom+size || len(mem) < count*stride {
 		return Arena{}, fmt.Errorf(
@@ -39,10 +39,10 @@ func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 	return a, nil
 }
 
-// Retire releases the Domain's reference to the arena's memory. Only providers that map the memory
-// call Retire. Retire unmaps the memory by calling the argument "free", if Drop was called as often
-// as Hold. If Drop was called less often than Hold, the last call of Drop calls "free" and ignores
-// its error.
+// Retire releases the Domain's reference to the arena's memory. Only providers whose arena is
+// mapped memory (mmap) call Retire. If Drop was called as often as Hold, Retire calls the function
+// "free", which unmaps the memory. If Drop was called less often than Hold, a later call of Drop
+// (the one that makes the numbers equal) calls the function "free" and ignores the error of "free".
 func (a *Arena) Retire(free func() error) error {
 	a.lease.free = free
 	return a.lease.drop()
@@ -63,8 +63,9 @@ func (l *lease) drop() error {
 	return nil
 }
 
-// Bytes returns the caller's part of a buffer, which is valid until the Domain is closed (longer
-// after a call of Hold).
+// Bytes returns the caller's part of a buffer, without the provider's packet prefix. The returned
+// slice is valid until the Domain is closed, or after a call of Hold until the matching call of
+// Drop.
 func (a *Arena) Bytes(b Buf) []byte {
 	lo := int(b)*a.stride + a.headroom
 	return a.mem[lo : lo+a.size : lo+a.size]
@@ -73,11 +74,12 @@ func (a *Arena) Bytes(b Buf) []byte {
 // Len is the number of buffers. Valid values of Buf are 0 to Len()-1.
 func (a *Arena) Len() int { return a.count }
 
-// Size is the number of bytes that Bytes returns.
+// Size is the length of the slice that Bytes returns, which is the same for every buffer.
 func (a *Arena) Size() int { return a.size }
 
-// Shrink returns an arena with only the first n buffers of the receiver. A provider that wraps
-// another provider gives its callers a shrunk arena, and uses the remaining buffers itself.
+// Shrink returns an arena with only the first n buffers of the arena "a". A provider that wraps
+// another provider gives its callers the result of Shrink, and uses the buffers from number n on
+// for itself.
 func (a Arena) Shrink(n int) Arena {
 	if n < a.count {
 		a.count = n

@@ -6,8 +6,8 @@ import (
 )
 
 // The variable "hardware" lists the names of libfabric's providers for network hardware, without
-// the family name and the slash at the beginning. The list of hardware providers does not contain
-// psm and psm3, because psm and psm3 can also run over kernel sockets.
+// the prefix "ofi/". The list of hardware providers does not contain psm and psm3, because psm and
+// psm3 can run over kernel sockets.
 var hardware = []string{"cxi", "efa", "opx", "psm2", "verbs", "usnic", "gni", "bgq"}
 
 // softwareDevices lists the name prefixes of verbs devices that are implemented in software. The
@@ -17,11 +17,12 @@ var softwareDevices = []string{"rxe", "siw"}
 
 // Choose selects the provider for a program whose user has not named a provider. The result
 // "reason" is a sentence that tells the user why Choose selected the provider. Choose prefers RDMA
-// hardware, then the kernel's UDP, then the provider on Go's package net, then libfabric's software
-// providers. Choose returns an index into the argument "infos", or -1 if no provider reaches a
-// network. The argument "infos" must be in the order in which GetInfo returns the Infos. Choose
-// never selects a provider that is made for tests or connects only processes of one host. If peers
-// on this host could use shared memory, the result "reason" mentions shared memory.
+// hardware, then the provider "udp" (the kernel's UDP), then the provider "net" (Go's package net),
+// then libfabric's software providers. Choose returns an index into the argument "infos", or -1 if
+// no provider reaches a network. The argument "infos" must be in the order in which GetInfo returns
+// the Infos. Choose never selects a provider that is made for tests, and never selects a provider
+// that connects only processes on one host. If the argument "infos" contains the shared-memory
+// provider, the result "reason" mentions that peers on this host could use shared memory.
 func Choose(infos []Info) (chosen int, reason string) {
 	chosen, reason = chooseNetwork(infos)
 	if slices.ContainsFunc(infos, func(info Info) bool { return info.Provider == sharedMemory }) {
@@ -31,7 +32,7 @@ func Choose(infos []Info) (chosen int, reason string) {
 	return chosen, reason
 }
 
-// sharedMemory is the name of the shared-memory provider, which connects processes of one host.
+// sharedMemory is the name of the shared-memory provider, which connects processes on one host.
 const sharedMemory = "shm"
 
 // Sockets returns "udp" if this program has registered the provider "udp" (the kernel's UDP
@@ -47,8 +48,8 @@ func socketsOf(families []string) string {
 }
 
 // OverSockets reports whether a provider uses the kernel's UDP sockets, so that its endpoint
-// addresses consist of an IP address and a port. OverSockets also returns true for the variants of
-// a provider on UDP sockets, such as "udp;nogso".
+// addresses consist of an IP address and a port. The variants of a provider on UDP sockets, such as
+// "udp;nogso", use UDP sockets as well.
 func OverSockets(provider string) bool {
 	family := FamilyOf(provider)
 	return family == "udp" || family == "net"
@@ -75,8 +76,9 @@ func chooseNetwork(infos []Info) (chosen int, reason string) {
 	return -1, "no provider here reaches a network"
 }
 
-// isHardware reports whether a provider uses network hardware instead of the kernel's network. A
-// provider with reliable endpoints does not count as hardware, because Choose must not select it.
+// isHardware reports whether a provider with unreliable endpoints uses network hardware instead of
+// the kernel's network. For a provider with reliable endpoints, isHardware returns false, because
+// Choose must not select such a provider.
 func isHardware(info Info) bool {
 	_, name, ok := strings.Cut(info.Provider, "/")
 	if !ok || info.Reliable || !slices.Contains(hardware, name) {

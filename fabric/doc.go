@@ -8,15 +8,14 @@
 //	Arena     the packet buffers outside the Go heap, with a Buf as the index of a buffer
 //	Region    memory of the caller, registered so that a send can gather from it
 //
-// The arguments and results of an endpoint's calls are plain numbers without Go pointers. Because
-// the arguments of an endpoint's calls contain no Go pointers, a provider can pass them to C
-// unchanged. For the same reason, the garbage collector does not scan the arguments, and a packet
-// needs no allocation.
+// The elements of the slices that Post, Poll and Recv get are plain numbers without Go pointers.
+// Because the elements contain no Go pointers, a provider can pass slices of Sends, Completions and
+// Bufs to C unchanged, and the garbage collector does not scan these slices.
 //
 // A provider registers itself under a name (Register) in the init function of its package, like a
 // database driver. A program selects fabric providers by importing their packages. GetInfo asks all
-// registered providers for their networks. Choose selects one of the networks that GetInfo has
-// found, if the user has not named a provider.
+// registered providers for the networks that they can reach. Choose selects one of the networks
+// that GetInfo has found, if the user has not named a provider.
 //
 // One goroutine at a time may use a Domain and its Endpoints. Only Waiter.Wake may be called from
 // any goroutine.

@@ -6,7 +6,8 @@ import (
 	"syscall"
 )
 
-// Providers wrap the errors of package fabric, so that callers can test for them with errors.Is.
+// Providers return errors that wrap the following errors, so that callers can test for these errors
+// with errors.Is.
 var (
 	// ErrAgain means that the call failed because a queue was full. After ErrAgain, the caller should
 	// call Poll, and then repeat the failed call.
@@ -27,7 +28,7 @@ var (
 	ErrBadConfig = errors.New("fabric: invalid configuration")
 )
 
-// Error is the failure of one provider operation.
+// Error describes the failure of one call of a provider, such as fi_endpoint.
 type Error struct {
 	Provider string // such as "ofi/udp"
 	Op       string // the failing call, such as "fi_endpoint"

@@ -3,12 +3,12 @@ package fabric
 import "time"
 
 // Addr is a peer's address in a Domain, returned by Insert. An Addr is valid only in the Domain
-// whose Insert returned it (fi_addr_t). With some providers the value of an Addr is a pointer,
-// and callers must not interpret the value.
+// whose Insert returned it (fi_addr_t). With some providers the value of an Addr is a pointer, so
+// callers must not interpret the value of an Addr.
 type Addr uint64
 
-// AddrUnknown stands for the sender of a datagram if the sender was never inserted, or if the
-// provider cannot tell the sender.
+// AddrUnknown is the Addr of a datagram's sender if the sender was never inserted (Domain.Insert),
+// or if the provider does not know the sender.
 const AddrUnknown Addr = 1<<64 - 1
 
 // Buf is the index of a packet buffer in a Domain's Arena.
@@ -38,23 +38,24 @@ const (
 	OpRecv Op = 2 // a buffer that was posted with Recv holds a datagram
 )
 
-// Completion reports one finished operation. When Poll has returned the Completion of an operation,
-// the buffer of the operation belongs to the caller again.
+// Completion reports one finished send or receive. When Poll has returned the Completion of an
+// operation, the buffer of the operation belongs to the caller again.
 type Completion struct {
 	// From is the Addr of the sender of a received datagram, or AddrUnknown. If Caps.Source is false,
-	// or if the Completion is not that of a receive (OpRecv), From is AddrUnknown.
+	// or if the Completion reports a send (OpSend), From is AddrUnknown.
 	From Addr
 	Buf  Buf
-	// Len is the number of bytes received, not counting the provider's packet prefix. If a datagram
-	// was larger than its buffer and the provider knows the datagram's size, Len is larger than the
-	// buffer. The caller must drop a datagram that is larger than its buffer.
+	// Len is the length of the received datagram in bytes, without the provider's packet prefix. If a
+	// datagram was larger than its buffer and the provider knows the datagram's size, Len is larger
+	// than the buffer. The caller must drop a datagram that is larger than its buffer.
 	Len uint32
-	// Errno is 0 for success, or the positive errno (or libfabric error number) of the failure.
+	// Errno is 0 if the operation has succeeded, or the positive errno (or libfabric error number) of
+	// the failure.
 	Errno int32
 	Op    Op
 	_     [1]byte
-	// Origin is the provider's internal number for the source of the datagram. The method AppendSource
-	// of the provider uses Origin.
+	// Origin is the provider's internal number for the source of the datagram, which the provider's
+	// method AppendSource converts to a name.
 	Origin uint16
 	// Landed is the number of bytes at the end of the datagram that Poll has written to the
 	// direct-receive memory (see Lander), at the offset LandedOff. The packet buffer Buf holds only
@@ -70,28 +71,30 @@ type Caps struct {
 	TxDepth     int // sends that may wait for their completion
 	RxDepth     int // receive buffers that may be posted
 	// RecvCapacity is the number of full-size datagrams, at least 1, that can arrive at this endpoint
-	// between two polls without a loss. RecvCapacity is limited by the number of posted receives and
-	// by the size of the socket buffer. A protocol with credit-based flow control must not give all
-	// its peers together more than RecvCapacity credits.
+	// between two polls without a loss. The number of receives that can be posted and the size of the
+	// socket's receive buffer limit RecvCapacity. A protocol with credit-based flow control must not
+	// give all its peers together more than RecvCapacity credits.
 	RecvCapacity int
-	// In the socket's receive buffer, a datagram occupies at most RecvFixedBytes plus twice its
-	// length, and a full-size datagram occupies RecvFullBytes. From RecvFixedBytes and RecvFullBytes,
-	// a caller can compute how many small datagrams need as much of the receive buffer as one
-	// full-size datagram. RecvFixedBytes and RecvFullBytes are 0 if the provider does not know them,
-	// or if something besides the receive buffer limits the number of waiting datagrams.
+	// In the socket's receive buffer, a datagram occupies at most RecvFixedBytes plus twice the
+	// datagram's length, and a full-size datagram occupies RecvFullBytes. From RecvFixedBytes and
+	// RecvFullBytes, a caller can compute how many small datagrams occupy as many bytes of the receive
+	// buffer as one full-size datagram. RecvFixedBytes and RecvFullBytes are 0 if the provider does
+	// not know them, or if the number of waiting datagrams has a limit besides the size of the receive
+	// buffer.
 	RecvFixedBytes, RecvFullBytes int
 	// RecvBufferBytes is the size of the socket's receive buffer that the kernel has granted, or 0 for
 	// a provider without sockets.
 	RecvBufferBytes int
 	Gather          bool // Send.Region works
-	// FreeRegions says that RegisterRegion is cheap enough to be called for a single send. FreeRegions
-	// is true only if Gather is true.
+	// FreeRegions is true if RegisterRegion is cheap enough to be called for a single send.
+	// FreeRegions is true only if Gather is true.
 	FreeRegions bool
-	// Landing is true if the Endpoint implements Lander (direct receive) and its method Land works.
+	// Landing is true if the Endpoint implements Lander and the method Land of the Endpoint works
+	// (direct receive).
 	Landing bool
 	Source  bool // Completion.From is filled
 	// If PollsAll is true, a Poll that returns fewer than len(out) completions has emptied the receive
-	// queue, unless the Poll has used all posted receive buffers.
+	// queue. The exception is a Poll that has used all posted receive buffers.
 	PollsAll bool
 	// If RemoveCancels is true, the call of Remove that undoes the last Insert of an address cancels
 	// the pending sends to this address. The cancelled sends complete with ECANCELED, and the provider
@@ -110,20 +113,21 @@ type Endpoint interface {
 	// the returned slice, and may change it.
 	Name() []byte
 	// Post sends a batch of datagrams in order, and returns the number n of accepted sends. If n <
-	// len(sends), the error of Post is the reason why sends[n] was not accepted. The error ErrAgain of
-	// Post means that the send queue is full, and that the caller should call Poll and then post the
-	// remaining sends. An error of Post other than ErrAgain concerns only sends[n], the first send
-	// that was not accepted, and the caller may continue with the next send. An accepted send of at
-	// most Caps.InjectBytes has no Completion, and its buffer belongs to the caller when Post returns.
-	// Each accepted send of more than Caps.InjectBytes yields exactly one Completion.
+	// len(sends), the error of Post is the reason why Post has not accepted sends[n]. The error
+	// ErrAgain of Post means that the send queue is full, and that the caller should call Poll and
+	// then post the remaining sends. An error of Post that is not ErrAgain concerns only sends[n], the
+	// first send that Post has not accepted. After an error of Post that is not ErrAgain, the caller
+	// may post the sends that follow sends[n]. An accepted send of at most Caps.InjectBytes has no
+	// Completion, and the buffer of the send belongs to the caller when Post returns. Each accepted
+	// send of more than Caps.InjectBytes yields exactly one Completion.
 	Post(sends []Send) (n int, err error)
 	// Poll writes up to len(out) completions to the argument "out", and returns the number of
 	// completions. Poll never blocks. After an error of Poll, such as ErrClosed or the failure of a
-	// device, every later Poll also fails.
+	// device, every later call of Poll fails.
 	Poll(out []Completion) (n int, err error)
 	// Recv posts buffers for arriving datagrams, and returns the number n of accepted buffers. If n <
 	// len(bufs), Recv returns an error. The error ErrAgain of Recv means that RxDepth buffers are
-	// already posted, and after any other error every later Recv fails.
+	// already posted. After an error of Recv that is not ErrAgain, every later Recv fails.
 	Recv(bufs []Buf) (n int, err error)
 	// Close releases the endpoint. The buffers that are posted when Close is called never get a
 	// Completion.
@@ -131,14 +135,13 @@ type Endpoint interface {
 }
 
 // Domain is an open device with its packet buffers and its address vector. All Endpoints of a
-// Domain share its buffers and addresses, so that a packet sent through one endpoint can be
-// retransmitted through another endpoint.
+// Domain share the Domain's buffers and addresses, so that a packet sent through one endpoint can
+// be retransmitted through a different endpoint.
 type Domain interface {
-	// Info returns the Info with which the Domain was opened, updated to the values that the open
-	// Domain uses. In the Info of an open Domain, the field Attrs can include counters of events in
-	// the Domain.
+	// Info returns the Info with which the Domain was opened, with the values that the open Domain
+	// uses. The field Attrs of the returned Info can include counters of events in the Domain.
 	Info() Info
-	// Arena returns the packet buffers.
+	// Arena returns the packet buffers of the Domain.
 	Arena() Arena
 	// OpenEndpoint opens a queue pair. All buffers of the endpoint come from the Arena.
 	OpenEndpoint(cfg EndpointConfig) (Endpoint, error)
@@ -148,7 +151,7 @@ type Domain interface {
 	Insert(name []byte) (Addr, error)
 	Remove(a Addr) error
 	// RegisterRegion registers the memory "mem", so that Send.Region can refer to it. Go memory stays
-	// pinned until DeregisterRegion. Without Caps.Gather, the error of RegisterRegion is
+	// pinned until DeregisterRegion. If Caps.Gather is false, RegisterRegion fails with
 	// ErrNotSupported.
 	RegisterRegion(mem []byte) (Region, error)
 	DeregisterRegion(r Region) error
@@ -158,23 +161,25 @@ type Domain interface {
 }
 
 // Lander is implemented by an Endpoint that can write the payloads of arriving datagrams directly
-// to their destination (header-data split). With a Lander, a large message is copied only once.
+// to their destination (header-data split). With a Lander, the receiver copies a large message only
+// once (from the provider to the destination).
 type Lander interface {
 	// Land sets the direct-receive memory. After a call of Land, Poll leaves the first headBytes bytes
 	// of a received datagram in its buffer, and writes the remaining bytes to the direct-receive
 	// memory. Poll writes the payloads to the direct-receive memory one after the other, in the order
 	// of arrival. Poll writes a whole datagram to its buffer if the datagram has at most headBytes
-	// bytes, or if the unused part of the direct-receive memory is too small. The provider is also
-	// free to write any other datagram wholly to its buffer. The Completion tells which bytes of a
-	// datagram are in the buffer and which are in the direct-receive memory. Land with a nil "mem"
-	// ends the direct receive.
+	// bytes, or if the unused part of the direct-receive memory is too small. The provider is allowed
+	// to write any datagram wholly to its buffer. The Completion tells which bytes of a datagram are
+	// in the buffer and which are in the direct-receive memory. A call of Land with the argument "mem"
+	// set to nil ends the direct receive.
 	//
 	// The provider writes to the direct-receive memory only during calls of Poll. The provider never
-	// writes more bytes to it than have arrived since the call of Land. Bytes of the direct-receive
-	// memory that no Completion has reported are undefined. Land returns false and changes nothing if
-	// an earlier direct-receive memory contains datagrams that Poll has not reported. A Poll that
-	// reports datagrams in the memory of an earlier call of Land receives no new datagrams. If
-	// Caps.Landing is false, Land does nothing and returns false.
+	// writes more bytes to the direct-receive memory than have arrived since the call of Land. Bytes
+	// of the direct-receive memory that no Completion has reported are undefined. Land returns false
+	// and changes nothing if an earlier direct-receive memory contains datagrams that Poll has not
+	// reported. A Poll that reports datagrams in the memory of an earlier call of Land does not report
+	// datagrams in the current direct-receive memory. If Caps.Landing is false, Land does nothing and
+	// returns false.
 	Land(mem []byte, headBytes int) bool
 }
 
@@ -185,20 +190,20 @@ const OverrunsAttr = "packets lost to a full receive buffer (a run of datagrams 
 // was full.
 type Overrunner interface {
 	// Overruns returns the number of datagrams that were dropped because the receive buffer was full.
-	// If the kernel drops several coalesced datagrams, it is possible that Overruns counts them as one
-	// dropped datagram. A call of Overruns can make a system call.
+	// If the kernel drops several coalesced datagrams, Overruns might count them as one dropped
+	// datagram. A call of Overruns can make a system call.
 	Overruns() uint64
 }
 
-// Backlogger is implemented by an Endpoint that knows how much of its socket's send buffer is used.
-// Linux keeps a datagram in the send buffer for up to three seconds, if the datagram goes to an
-// address of the own network at which no host answers. While the send buffer is full, Post accepts
-// no datagram to any address.
+// Backlogger is implemented by an Endpoint that knows how many bytes of its socket's send buffer
+// are in use. Linux keeps a datagram in the send buffer for up to three seconds if its destination
+// is on the local network and does not answer ARP or neighbour discovery. While the send buffer is
+// full, Post accepts no datagram to any address.
 type Backlogger interface {
-	// Backlog returns how many bytes of the send buffer are in use, and the size of the send buffer.
-	// Both results of Backlog include the kernel's overhead for each datagram. If the endpoint does
-	// not know the use of its send buffer, Backlog returns 0 and 0. A call of Backlog can make a
-	// system call.
+	// Backlog returns the number of bytes of the send buffer that are in use, and the size of the send
+	// buffer in bytes. Both results of Backlog include the kernel's overhead for each datagram. If the
+	// endpoint does not know the use of its send buffer, Backlog returns 0 and 0. A call of Backlog
+	// can make a system call.
 	Backlog() (usedBytes, sizeBytes int)
 }
 
@@ -208,8 +213,9 @@ type Backlogger interface {
 type Sourcer interface {
 	// AppendSource appends to the slice "dst" the name of the endpoint that sent a received datagram,
 	// as reported by the network. The argument "c" of AppendSource is the Completion of the datagram,
-	// and must be a result of the latest Poll. The name that AppendSource appends can be passed to
-	// Insert, and has at most MaxNameBytes. AppendSource appends nothing if the source is not known.
+	// and must be a result of the latest call of Poll. The name that AppendSource appends can be
+	// passed to Insert, and has at most MaxNameBytes bytes. AppendSource appends nothing if the source
+	// is not known.
 	AppendSource(dst []byte, c *Completion) []byte
 }
 
@@ -218,23 +224,23 @@ type Sourcer interface {
 type Addresser interface {
 	// ParseAddress parses the textual address of a btl module (a pair of endpoints), such as
 	// "192.0.2.1:4000". ParseAddress returns the names of the two endpoints of the module. The first
-	// endpoint has the given port. The second endpoint of the module has the next port, or the port
-	// after a comma, as in "192.0.2.1:4000,4711". The errors of ParseAddress wrap ErrBadName.
+	// endpoint has the given port. The second endpoint of the module has the next port number, or the
+	// port after a comma, as in "192.0.2.1:4000,4711". The errors of ParseAddress wrap ErrBadName.
 	ParseAddress(text string) (first, second []byte, err error)
 	// FormatName returns the textual form of one endpoint name, such as "192.0.2.1:4000". If the
-	// endpoint name is malformed, FormatName returns its bytes in hexadecimal.
+	// endpoint name is malformed, FormatName returns the bytes of the name in hexadecimal.
 	FormatName(name []byte) string
 	// Host returns the part of an endpoint's name that identifies its host. Host returns the same
-	// bytes for all endpoints of a host. The returned slice aliases the argument.
+	// bytes for all endpoints of a host. The returned slice is a part of the slice "name".
 	Host(name []byte) []byte
 }
 
 // Waiter is implemented by a Domain that can put the calling thread to sleep until there is an
 // event at any of the Domain's endpoints.
 type Waiter interface {
-	// Wait returns when a completion is possibly ready at any endpoint of the domain, when Wake is
+	// Wait returns when a completion might be ready at any endpoint of the domain, when Wake is
 	// called, when a signal arrives, or when the timeout expires (a negative timeout means no limit).
-	// Wait can also return without any of these reasons. If a completion was ready when Wait was
+	// Wait can return without any reason (a spurious wake-up). If a completion was ready when Wait was
 	// called, Wait returns at once.
 	Wait(timeout time.Duration) error
 	// Wake ends the call of Wait in progress, or the next call of Wait if none is in progress. Any
@@ -242,10 +248,10 @@ type Waiter interface {
 	Wake()
 }
 
-// Tender is implemented by a Domain whose Poll looks for rare events, such as new and vanished
-// peers, only once in many calls.
+// Tender is implemented by a Domain whose endpoints check for rare events, such as new and vanished
+// peers, only in one of many calls of Poll.
 type Tender interface {
-	// Tend looks immediately for rare events, such as new and vanished peers. A caller that polls
+	// Tend checks immediately for rare events, such as new and vanished peers. A caller that polls
 	// rarely should call Tend before every Poll. A call of Tend can make a system call.
 	Tend()
 }
@@ -254,11 +260,11 @@ type Tender interface {
 // With Arm and Sleep, one thread can keep sleeping while another thread uses the Domain.
 type Sleeper interface {
 	Waiter
-	// Arm prepares the Domain for a call of Sleep, and returns true if Poll has nothing to report. If
-	// Arm returns false, the caller must call Poll and then Arm again. Only the goroutine that uses
-	// the Domain may call Arm.
+	// Arm prepares the Domain for a call of Sleep, and reports whether the caller may call Sleep. If
+	// Poll has something to report, Arm returns false. If Arm returns false, the caller must call Poll
+	// and then Arm again. Only the goroutine that uses the Domain may call Arm.
 	Arm() bool
-	// Sleep returns when a completion has possibly arrived since the call of Arm, when Wake is called,
+	// Sleep returns when a completion might have arrived since the call of Arm, when Wake is called,
 	// when a signal arrives, or when the timeout expires (a negative timeout means no limit). One
 	// goroutine at a time may call Sleep, while other goroutines use the Domain. The Domain must not
 	// be closed during Sleep.
@@ -268,13 +274,14 @@ type Sleeper interface {
 // Hastener is a Sleeper with a method that shortens a Sleep in progress.
 type Hastener interface {
 	// Hasten makes the call of Sleep in progress return within the given timeout. If no call of Sleep
-	// is in progress, Hasten does the same for the next call of Sleep. Any goroutine may call Hasten,
-	// except while the Domain is being closed.
+	// is in progress, Hasten limits the next call of Sleep to the given timeout. Any goroutine may
+	// call Hasten, except while the Domain is being closed.
 	Hasten(timeout time.Duration)
 }
 
-// Readier is implemented by a Domain that can be part of a program's own event loop. An event loop,
-// in C or Go, sleeps in epoll on the file descriptors of several domains and of other files.
+// Readier is implemented by a Domain that can be part of a program's own event loop. The event
+// loop, in C or Go, sleeps in epoll on the file descriptors of several domains together with file
+// descriptors of the program.
 //
 //	poll all there is --> ArmReady --> 0?  yes, poll
 //	      ^                           no, sleep until a descriptor is readable, or so long at most
@@ -284,7 +291,7 @@ type Hastener interface {
 // DisarmReady, no other method of the Domain may be called.
 type Readier interface {
 	Waiter
-	// ReadyFd returns a descriptor that becomes readable when a completion has possibly arrived since
+	// ReadyFd returns a descriptor that becomes readable when a completion might have arrived since
 	// the call of ArmReady, or when Wake is called. The descriptor stays readable until DisarmReady.
 	// Before ArmReady and after DisarmReady, the readiness of the descriptor has no meaning. The
 	// Domain owns the descriptor of ReadyFd, and the caller must neither read from this descriptor nor
@@ -313,8 +320,8 @@ type DomainConfig struct {
 	BufferBytes int
 }
 
-// EndpointConfig sets the sizes and options of an Endpoint. Zero fields mean the provider's
-// defaults.
+// EndpointConfig sets the sizes and options of an Endpoint. For each field with the zero value, the
+// provider uses the field's default.
 type EndpointConfig struct {
 	TxDepth int // sends waiting for completion
 	RxDepth int // posted receives
@@ -322,18 +329,18 @@ type EndpointConfig struct {
 	// sockets. A RecvBufferBytes of 0 requests 4 MiB, and a negative value keeps the system's
 	// default size. The granted size is in Caps.RecvBufferBytes.
 	RecvBufferBytes int
-	// If Source is true, providers that know the sender of a datagram set Completion.From, which
-	// costs time for each packet.
+	// If Source is true, providers that know the sender of a datagram set Completion.From. Setting
+	// Completion.From costs time for each received datagram.
 	Source bool
 	// If PathSize is true and the provider supports PathSize, Post refuses datagrams that are larger
 	// than the path MTU that the operating system knows. With UDP, the kernel learns the path MTU from
 	// routes and from ICMP reports. A caller that probes the path MTU with its own datagrams should
 	// leave PathSize false. If PathSize is true, an attacker who can send forged ICMP packets can make
-	// Post refuse datagrams that the path would carry.
+	// Post refuse datagrams that are not larger than the real path MTU.
 	PathSize bool
 }
 
-// Hints select results of GetInfo. The zero value selects everything.
+// Hints select results of GetInfo. The zero value of Hints selects all networks of all providers.
 type Hints struct {
 	Provider string // registry name such as "ofi/udp", or a prefix ending in "/" such as "ofi/"
 	Domain   string // a domain's (device's) name
@@ -341,11 +348,11 @@ type Hints struct {
 	// chooses a local address.
 	//
 	// For udp, Node is an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0") or "localhost".
-	// After the host, a Node may contain a colon and a fixed port, as in "192.0.2.1:4000",
-	// "[::1]:4000" or "eth0:4000". The second endpoint of a module gets the next port, or the port
-	// after a comma, as in "192.0.2.1:4000,4711". A Node of the form ":4000" or "0.0.0.0:4000" selects
-	// only the first of this host's addresses. The list of this host's addresses begins with the
-	// addresses that other hosts can reach.
+	// After the address or device, a Node may contain a colon and a fixed port, as in
+	// "192.0.2.1:4000", "[::1]:4000" or "eth0:4000". The second endpoint of a module gets the next
+	// port number, or the port after a comma, as in "192.0.2.1:4000,4711". A Node of the form ":4000"
+	// or "0.0.0.0:4000" selects only the first of this host's addresses. The list of this host's
+	// addresses begins with the addresses that remote hosts can reach.
 	Node string
 }
 
@@ -382,8 +389,8 @@ type Info struct {
 	// reliable nor ordered.
 	Reliable, Ordered bool
 
-	// Attrs holds further attributes of a network for display ("threading", "progress", "mode",
-	// "caps"), in the order in which they are displayed.
+	// Attrs holds attributes of a network that are only for display ("threading", "progress", "mode",
+	// "caps"), in the order of display.
 	Attrs []Attr
 }
 

@@ -6,9 +6,9 @@ type Grouper interface {
 	// InsertGroup converts the name of a multicast group to an Addr, which can be the destination
 	// Send.To. Remove undoes InsertGroup. For a malformed group name, the error wraps ErrBadName.
 	InsertGroup(group string) (Addr, error)
-	// OpenGroup opens an endpoint that receives the datagrams sent to the multicast group. All members
-	// of the group, on this host and on other hosts, receive the datagrams sent to the group. The
-	// endpoint of a multicast group can also send, like any other endpoint. Peers cannot insert the
-	// Name of an endpoint that OpenGroup has opened.
+	// OpenGroup opens an endpoint that receives the datagrams sent to the multicast group. All
+	// endpoints that OpenGroup has opened for a group, on this host and on all hosts of the network,
+	// receive the datagrams sent to the group. An endpoint that OpenGroup has opened can send
+	// datagrams, but peers cannot insert its Name.
 	OpenGroup(group string, cfg EndpointConfig) (Endpoint, error)
 }

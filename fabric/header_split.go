@@ -3,21 +3,21 @@ package fabric
 import "gobtl/internal/bulk"
 
 // HeaderSplit implements direct receive (Lander.Land) for providers that copy datagrams themselves.
-// With the zero HeaderSplit, every datagram is written to its buffer.
+// The zero HeaderSplit writes every datagram wholly to its packet buffer.
 type HeaderSplit struct {
 	mem       []byte
 	headBytes int
 	off       int // where the next datagram goes
 }
 
-// NewHeaderSplit returns a HeaderSplit. The arguments of NewHeaderSplit have the same meaning as
-// those of Lander.Land.
+// NewHeaderSplit returns a HeaderSplit. The arguments "mem" and "headBytes" have the same meaning
+// as the arguments of Lander.Land.
 func NewHeaderSplit(mem []byte, headBytes int) HeaderSplit {
 	return HeaderSplit{mem: mem, headBytes: max(headBytes, 0)}
 }
 
-// Copy writes the datagram "pkt" to the buffer "buf", or splits the datagram between the buffer and
-// the direct-receive memory. If a datagram is longer than the buffer "buf", Copy truncates the
+// Copy writes the datagram "pkt" wholly to the buffer "buf", or splits "pkt" between "buf" and the
+// direct-receive memory. If a datagram is longer than the buffer "buf", Copy truncates the
 // datagram. Copy sets the fields Len, Landed and LandedOff of the Completion.
 func (l *HeaderSplit) Copy(c *Completion, buf, pkt []byte) {
 	c.Len, c.Landed, c.LandedOff = uint32(len(pkt)), 0, 0

@@ -8,16 +8,17 @@ import (
 	"sync"
 )
 
-// Provider opens Domains of one family of networks.
+// Provider opens Domains of one family of networks, such as "ofi" or "udp".
 type Provider interface {
 	// Family returns the beginning of the provider's names, up to the first slash or semicolon.
 	// For example, the family of "ofi/udp" is "ofi", and the family of "udp" and of its variant
 	// "udp;nogso" is "udp".
 	Family() string
-	// GetInfo lists the Infos that the hints select, best first. An empty Hints.Provider selects the
-	// whole family. If the hints select no Info, GetInfo returns an empty list and no error. If the
-	// provider cannot run on this machine, the error of GetInfo wraps ErrUnavailable and gives the
-	// reason. If the provider cannot parse Hints.Node, the error of GetInfo wraps ErrNoProvider.
+	// GetInfo lists the Infos that the hints select, best first. An empty Hints.Provider selects all
+	// networks of the provider's family. If the hints select no Info, GetInfo returns an empty list
+	// and no error. If the provider cannot run on this machine, the error of GetInfo wraps
+	// ErrUnavailable and gives the reason. If the provider cannot parse Hints.Node, the error of
+	// GetInfo wraps ErrNoProvider.
 	GetInfo(h Hints) ([]Info, error)
 	// Open opens the Domain that an Info of this provider describes.
 	Open(info Info, cfg DomainConfig) (Domain, error)
@@ -58,7 +59,7 @@ func Families() []string {
 	return names
 }
 
-// FamilyOf returns the family in the name of a provider.
+// FamilyOf returns the family of a provider name, such as "ofi" for "ofi/udp".
 func FamilyOf(name string) string {
 	if i := strings.IndexAny(name, "/;"); i >= 0 {
 		return name[:i]

@@ -6,45 +6,48 @@ import (
 	"time"
 )
 
-// The constants below are the largest sizes of the keys and values that Put accepts, in bytes.
+// The constants below are the largest size of a key and the largest size of a value that Put
+// accepts, in bytes.
 const (
 	KeyBytesMax   = 32
 	ValueBytesMax = 64 << 10
 )
 
-// The constants below name the environment variables that users can set. Names of environment
-// variables of package launch must not begin with the prefix for btl.Config, because btl.Config
-// rejects unknown variables with its own prefix.
+// The constants below name the environment variables that users can set. The names of these
+// environment variables must not begin with the prefix GOBTL_, because btl.Config rejects unknown
+// environment variables with the prefix GOBTL_.
 const (
 	// LauncherVariable names the environment variable that selects the launcher if the environment has
-	// variables of several launchers. The values of the environment variable are "pmi", "ompi" and
+	// variables of several launchers. The value of this environment variable can be "pmi", "ompi" or
 	// "none".
 	LauncherVariable = "BTL_LAUNCHER"
-	// RendezvousVariable names the environment variable with the address "HOST:PORT" at which rank
-	// 0 listens for the other ranks. RendezvousVariable must be set if a launcher without PMI-1
-	// starts ranks on several nodes.
+	// RendezvousVariable names the environment variable with the address "HOST:PORT" at which rank 0
+	// listens for the ranks of the job. The user must set the environment variable RendezvousVariable
+	// if a launcher that does not support PMI-1 starts ranks on several nodes.
 	RendezvousVariable = "BTL_RENDEZVOUS"
-	// KeyVariable names the environment variable with a secret that all ranks of a job have in
-	// common. KeyVariable must be set for a rendezvous over TCP if the launcher provides no secret.
+	// KeyVariable names the environment variable with a secret that all ranks of a job have in common.
+	// If the ranks connect to rank 0 over TCP and the launcher provides no secret, the user must set
+	// the environment variable KeyVariable.
 	KeyVariable = "BTL_RENDEZVOUS_KEY"
 )
 
-// Config has the settings for Join. The zero Config selects the defaults.
+// Config has the settings for Join. The zero Config selects the default of each setting.
 type Config struct {
 	// Environ has the environment variables that Join reads, in the format of os.Environ. If
 	// Environ is nil, Join uses the environment of this process.
 	Environ []string
-	// Timeout is the maximum time that a call waits for a reply of the launcher. If the launcher does
-	// not support PMI-1, Timeout is also the time limit for connecting this rank to rank 0. The range
-	// of Timeout is 1 ms to 24 h, and a Timeout of 0 means 30 s.
+	// Timeout is the maximum time that a call waits for a reply from the launcher. If the launcher
+	// does not support PMI-1, Timeout is in addition the time limit for connecting this rank to rank
+	// 0. The range of Timeout is 1 ms to 24 h, and a Timeout of 0 means 30 s.
 	Timeout time.Duration
-	// FenceTimeout is the maximum time that Fence waits for all other ranks. The range of
-	// FenceTimeout is 1 ms to 24 h, and a FenceTimeout of 0 means 5 min.
+	// FenceTimeout is the maximum time that Fence waits until all ranks have called Fence. The range
+	// of FenceTimeout is 1 ms to 24 h, and a FenceTimeout of 0 means 5 min.
 	FenceTimeout time.Duration
 }
 
 // Validate returns an error that wraps ErrConfig for the first field that is out of its range, or
-// nil if there is none. For Validate, a field with the value zero is out of its range.
+// nil if all fields are valid. Validate does not accept the value zero in a field, although Join
+// replaces it by the default.
 func (c Config) Validate() error {
 	for _, d := range []struct {
 		name  string

@@ -8,11 +8,12 @@
 //	none                                        no such variable      nothing, for a job of one rank
 //
 // At the start of a job, each rank publishes one or more values (business cards) of at most
-// ValueBytesMax bytes, and reads the values of the other ranks.
+// ValueBytesMax bytes, and reads the values that the other ranks of the job have published.
 //
 //	Join --> Put my cards --> Fence: all have --> Get the others' --> ... --> Finalize
 //
-// A value that is too long for one line of PMI-1 is split into pieces.
+// A value that is too long for one line of PMI-1 is split into pieces, and each piece is published
+// under its own key.
 //
 //	key                 value
 //	===                 =====
@@ -23,5 +24,5 @@
 // reply of the launcher is invalid, or does not arrive before the timeout, the waiting call returns
 // an error.
 //
-// Any goroutine may use a Job. Concurrent calls are serialized.
+// Any goroutine may use a Job, and a Job carries out concurrent calls one after another.
 package launch

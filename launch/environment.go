@@ -74,8 +74,9 @@ func (e environment) launcher() (Launcher, error) {
 	return None, e.alone()
 }
 
-// The method "alone" returns ErrNoPMI if this process was started without PMI-1 by PMIx, or by
-// Slurm with several tasks. Otherwise the method "alone" returns nil.
+// The method "alone" checks that this process is the only process of its job. The method "alone"
+// returns ErrNoPMI if a PMIx launcher, or Slurm with several tasks, has started this process
+// without PMI-1, and otherwise nil.
 func (e environment) alone() error {
 	advice := ", or set " + LauncherVariable + "=none if each process shall be a job of its own"
 	tasks, err := strconv.Atoi(e["SLURM_STEP_NUM_TASKS"])

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// The function "inherited" returns a connection over a socket that this process has inherited from
-// the launcher. The function "inherited" also makes sure that the child processes of this process
-// do not inherit the socket.
+// The function "inherited" returns a connection over the socket with the descriptor "fd", which
+// this process has inherited from the launcher. After a call of the function "inherited", child
+// processes of this process do not inherit the socket.
 func inherited(fd int) (net.Conn, error) {
 	twin, err := syscall.Dup(fd)
 	if err != nil {

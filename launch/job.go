@@ -29,9 +29,9 @@ type Job struct {
 }
 
 // Join connects to the launcher and gets this process's rank in the job. Join waits for replies of
-// the launcher. If the launcher does not tell on which nodes the ranks run, Join also waits until
-// all other ranks have called Join. A process may call Join only once, because the launcher accepts
-// one connection per process.
+// the launcher. If the launcher does not tell on which nodes the ranks run, Join must wait until
+// all ranks of the job have called Join. A process may call Join only once, because the launcher
+// accepts one connection per process.
 //
 // The errors of Join are ErrConfig, ErrEnvironment, ErrNoPMI, ErrRendezvous, ErrProtocol,
 // ErrRefused, ErrGone, ErrTimeout, ErrContext, and the cause of ctx.
@@ -124,7 +124,8 @@ func (j *Job) Node() int { return j.nodes[j.rank] }
 // slice.
 func (j *Job) Locals() []int { return slices.Clone(j.locals) }
 
-// LocalRank returns the index of this process among the ranks of its node, from 0 to LocalSize()-1.
+// LocalRank returns the index of this process in the list of ranks on its node, from 0 to
+// LocalSize()-1.
 func (j *Job) LocalRank() int {
 	at, _ := slices.BinarySearch(j.locals, j.rank)
 	return at
@@ -133,10 +134,10 @@ func (j *Job) LocalRank() int {
 // LocalSize returns the number of ranks on this process's node.
 func (j *Job) LocalSize() int { return len(j.locals) }
 
-// Put publishes a copy of the argument "value" under a key of this rank. The other ranks can read
-// the value with Get after the next Fence. A rank may call Put only once for each key. The errors
-// of Put are ErrKey, ErrTooLarge, ErrFinalized, ErrRefused (if the launcher's store is full), and
-// the errors of Join that concern the launcher.
+// Put publishes a copy of the argument "value" under a key of this rank. After the next Fence, all
+// ranks can read the value with Get. A rank may call Put only once for each key. The errors of Put
+// are ErrKey, ErrTooLarge, ErrFinalized, ErrRefused (if the launcher's store is full), and errors
+// of the connection to the launcher, such as ErrGone.
 func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -177,10 +178,11 @@ func (j *Job) put(ctx context.Context, key string, value []byte) error {
 }
 
 // Fence waits until all ranks have called Fence. After Fence, this rank can use Get to read all
-// values that other ranks have published with Put before they called Fence. If Fence returns an
-// error, the connection to the launcher is closed, and this rank can no longer use the job. This
-// also applies if ctx ends during Fence. The errors of Fence are ErrFinalized, ErrTimeout (after
-// Config.FenceTimeout), the cause of ctx, and the errors of Join that concern the launcher.
+// values that the ranks of the job have published with Put before they called Fence. If Fence
+// returns an error, even the cause of ctx, the connection to the launcher is closed, and this rank
+// can no longer use the job. The errors of Fence are ErrFinalized, ErrTimeout (after
+// Config.FenceTimeout), the cause of ctx, and errors of the connection to the launcher (such as
+// ErrGone).
 func (j *Job) Fence(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -205,7 +207,7 @@ func (j *Job) Fence(ctx context.Context) error {
 
 // Get returns the value that a rank has published with Put under the given key before the latest
 // Fence. The caller owns the returned slice. The errors of Get are ErrRank, ErrKey, ErrNoValue,
-// ErrFinalized, and the errors of Join that concern the launcher.
+// ErrFinalized, and errors of the connection to the launcher, such as ErrGone.
 func (j *Job) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -256,7 +258,7 @@ func (j *Job) get(ctx context.Context, rank int, key string) ([]byte, error) {
 }
 
 // lookUp returns the text that the launcher's key-value store has for a key. If the launcher's
-// store does not have the key, lookUp returns ErrRefused.
+// key-value store does not have the key, lookUp returns ErrRefused.
 func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
 	line := "cmd=get kvsname=" + j.name + " key=" + key
 	m, err := j.link.ask(ctx, j.cfg.Timeout, line, "get_result")
@@ -274,8 +276,8 @@ func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
 }
 
 // Exchange publishes a value with Put under a key, waits in Fence for all ranks, and returns the
-// values that all ranks have published under this key. The index of a value in the result is its
-// rank. The errors of Exchange are the errors of Put, Fence and Get.
+// values that all ranks have published under this key. The value that rank i has published is at
+// index i of the result. The errors of Exchange are the errors of Put, Fence and Get.
 func (j *Job) Exchange(ctx context.Context, key string, value []byte) ([][]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -303,9 +305,10 @@ func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte,
 }
 
 // Abort tells the launcher that the job has failed. After Abort, the launcher ends all ranks,
-// including this one, and exits with the given status, which must be 1 to 255. A launcher without
-// PMI-1 ends the other ranks only when this process exits with a nonzero status. With a launcher
-// without PMI-1, the program must therefore exit with a nonzero status after Abort.
+// including this one, and exits with the given status, which must be 1 to 255. A launcher that does
+// not support PMI-1 ends the job only when this process exits with a nonzero status. With a
+// launcher that does not support PMI-1, the program must therefore exit with a nonzero status after
+// Abort.
 func (j *Job) Abort(ctx context.Context, status int) error {
 	if ctx == nil {
 		return ErrContext
@@ -341,9 +344,9 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 
 // Finalize tells the launcher that this rank has no more requests and that its process may end. If
 // a process ends without Finalize, the launcher considers the job as failed. With a launcher that
-// does not support PMI-1, rank 0 waits in Finalize until all other ranks have called Finalize, or
-// until ctx ends. The errors of Finalize are ErrFinalized if the job is already finalized, and the
-// errors of Join that concern the launcher.
+// does not support PMI-1, Finalize at rank 0 returns only after all ranks have called Finalize, or
+// when ctx ends. If the job is already finalized, Finalize returns ErrFinalized. All other errors
+// of Finalize are errors of the connection to the launcher, such as ErrGone.
 func (j *Job) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -386,12 +389,12 @@ func (j *Job) closeAll(err error) {
 }
 
 // hostKey is the key under which ranks publish their host names if the launcher does not tell on
-// which nodes the ranks run. Users cannot publish a value under hostKey, because the keys of users
-// must not contain a dot.
+// which nodes the ranks run. A program cannot publish a value under hostKey, because Put does not
+// accept a key with a dot.
 const hostKey = "launch.host"
 
-// findNodes gets the number of the node of each rank from the launcher. If the launcher has no
-// usable mapping from ranks to nodes, the ranks exchange their host names.
+// findNodes determines the number of the node of each rank, from the launcher's mapping from ranks
+// to nodes. If the launcher has no usable mapping, the ranks exchange their host names.
 func (j *Job) findNodes(ctx context.Context) error {
 	text, err := j.lookUp(ctx, pmi.MappingKey)
 	if err == nil && text != "" {

@@ -11,12 +11,12 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// HostName returns bytes that identify this host among the hosts of a job. The host name alone does
-// not identify a host, because machines with the same image can have the same host name. Containers
-// on one host count as different hosts, because their networks are separate. Two ranks have the
-// same HostName only if they have the same boot id and the same network namespace, and thus the
-// same loopback interface. If the host cannot be identified, HostName returns random bytes, so that
-// this rank counts as the only rank of its host.
+// HostName returns bytes that identify this host among the hosts of a job. The system's host name
+// alone does not identify a host, because machines with the same disk image can have the same host
+// name. Containers on one host count as different hosts, because their networks are separate. Two
+// ranks have the same HostName only if they have the same boot id and the same network namespace,
+// and thus the same loopback interface. If the host cannot be identified, HostName returns random
+// bytes, so that this rank counts as the only rank on its host.
 func HostName() []byte {
 	name, err := os.Hostname()
 	if err != nil || name == "" {

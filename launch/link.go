@@ -30,8 +30,8 @@ func newLink(conn net.Conn) *link {
 }
 
 // The method "ask" sends a line unless the line is empty, and returns the next reply of the server.
-// The reply must have the command that the argument "want" names. If the reply does not arrive
-// before the duration "limit" has passed or ctx ends, the method "ask" returns an error.
+// The argument "want" is the command that the reply must have. If the reply does not arrive before
+// the duration "limit" has passed or ctx ends, the method "ask" returns an error.
 func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) (
 	pmi.Message, error,
 ) {
@@ -54,9 +54,9 @@ func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) 
 }
 
 // The method "until" makes reads and writes of the connection fail when ctx ends. After a call of
-// the returned function "release", the end of ctx has no effect on the connection. If ctx has ended
-// just after the reply was read, the function "release" removes the deadline that was set because
-// of ctx, so that the next request does not fail.
+// the function "release", which "until" returns, the end of ctx has no effect on the connection. If
+// ctx ended after the reply was read, the function "release" removes the deadline that the end of
+// ctx has set, so that the next request does not fail.
 func (l *link) until(ctx context.Context) (release func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -71,10 +71,11 @@ func (l *link) until(ctx context.Context) (release func()) {
 	}
 }
 
-// interrupt sends a line while another goroutine waits for a reply. After the send, the method
-// "interrupt" calls the function "wait", which returns when the other goroutine has stopped waiting
-// for the reply. If the duration "limit" passes or ctx ends while "wait" still runs, the reads and
-// writes of the other goroutine fail. The method "interrupt" reports whether the line was sent.
+// interrupt sends a line while a second goroutine waits in the method "ask" for a reply. After the
+// send, the method "interrupt" calls the function "wait", which returns when the second goroutine
+// has stopped waiting. If the duration "limit" passes or ctx ends before the function "wait"
+// returns, the reads and writes of the second goroutine fail. The method "interrupt" reports
+// whether the line was sent.
 func (l *link) interrupt(ctx context.Context, limit time.Duration, line string, wait func()) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -164,8 +165,9 @@ func (l *link) begin(ctx context.Context, limit time.Duration) (
 	return sizes, name, nil
 }
 
-// The method "accepted" returns an error that wraps ErrRefused if the result code in a reply is not
-// 0. A reply without a result code counts as accepted.
+// The method "accepted" returns nil if the result code in the reply m is 0 or missing. If the
+// result code is a number that is not 0, the method "accepted" returns an error that wraps
+// ErrRefused.
 func (l *link) accepted(m pmi.Message) error {
 	if _, ok := m.Get("rc"); !ok {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// A meeting is the address at which rank 0 listens for the other ranks if the launcher does not
-// support PMI-1, together with the secret of the job.
+// A meeting holds the secret of the job, and the address at which rank 0 listens for the ranks of
+// the job if the launcher does not support PMI-1.
 type meeting struct {
 	network, address string
 	secret           []byte
@@ -40,8 +40,8 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 			at.address = j.meet.listener.Addr().String()
 		}
 	} else if at.network == "unix" {
-		// The directory of the socket at which rank 0 listens must belong to this user, because another
-		// user could have created a directory of the same name.
+		// The directory of the socket at which rank 0 listens must belong to this user, because a
+		// different user could have created a directory with the same name.
 		if err := awaitOwn(ctx, filepath.Dir(at.address), j.cfg.Timeout); err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 	return nil
 }
 
-// The method "meeting" returns the address at which rank 0 listens for the other ranks. If the
+// The method "meeting" returns the address at which rank 0 listens for the ranks of the job. If the
 // environment variable RendezvousVariable is set, its value is the address at which rank 0 listens.
 // If RendezvousVariable is not set, all ranks must be on one node, and the address is a Unix
 // socket.
@@ -92,7 +92,7 @@ func (e environment) meeting(size int) (meeting, error) {
 	if checkOwn(base) != nil {
 		base = os.TempDir()
 	}
-	// The ranks may authenticate each other by a key that is not secret, because no other user has
+	// The ranks may authenticate each other by a key that is not secret, because only this user has
 	// access to the directory of the socket.
 	return meeting{"unix", filepath.Join(base, name, "pmi"), []byte(job + "/" + secret), name}, nil
 }

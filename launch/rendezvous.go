@@ -21,20 +21,21 @@ import (
 )
 
 const (
-	// strangersMax is the largest number of unauthenticated connections at the same time, in addition
-	// to one connection for each rank of the job.
+	// In addition to one unauthenticated connection for each rank of the job, the server accepts
+	// strangersMax unauthenticated connections at the same time.
 	strangersMax = 16
-	// A client must authenticate itself within Config.Timeout divided by proofPart.
+	// After connecting, a client must authenticate itself within the time Config.Timeout divided by
+	// proofPart.
 	proofPart = 8
-	// Even if other clients are waiting, a client has at least the time proofLeast to authenticate
-	// itself.
+	// For at least the time proofLeast, the server does not close an unauthenticated connection in
+	// favour of a new connection from a different host.
 	proofLeast = 100 * time.Millisecond
-	// outboxBytesMax is the largest total size of the queued replies that a rank has not read yet, in
-	// bytes. A rank that follows the protocol reads the reply to each request before it sends the next
-	// request.
+	// outboxBytesMax is the largest total size, in bytes, of the replies that wait in the server's
+	// queue until a rank reads them. A rank that follows the protocol reads the reply to each request
+	// before it sends the next request.
 	outboxBytesMax = 64 << 10
-	// flushTime is the time that a rank has to read its last replies before the server closes the
-	// rank's connection.
+	// flushTime is the time that the server gives a rank to read the rank's last replies, before the
+	// server closes the rank's connection.
 	flushTime = time.Second
 )
 
@@ -71,8 +72,8 @@ type stranger struct {
 	safe time.Time // before this time the connection is not evicted
 }
 
-// openRendezvous creates the listener of the server. For a Unix socket, openRendezvous also creates
-// the directory of the socket, and fails if the directory exists.
+// openRendezvous creates the listener of the server. For a Unix socket, openRendezvous first
+// creates the directory of the socket, and fails if the directory exists.
 func openRendezvous(at meeting, size int, limit time.Duration) (*rendezvous, error) {
 	server, err := pmi.NewServer(pmi.Config{Size: size, Name: at.name})
 	if err != nil {
@@ -125,12 +126,12 @@ func (r *rendezvous) accept() {
 	}
 }
 
-// makeRoom reports whether the server can accept another unauthenticated connection from the given
-// host. If the limit on unauthenticated connections is reached, makeRoom must close an older one.
-// If the given host has more unauthenticated connections than the job has ranks, makeRoom closes
-// the oldest unauthenticated connection of the given host. For any other host, makeRoom chooses the
-// oldest connection of the host with the most unauthenticated connections, but closes this
-// connection only if it is older than proofLeast.
+// makeRoom reports whether the server can accept one more unauthenticated connection from the given
+// host. If the limit on unauthenticated connections is reached, makeRoom must close one of these
+// connections. If the given host has more unauthenticated connections than the job has ranks,
+// makeRoom closes the oldest unauthenticated connection of the given host. If the given host has
+// fewer, makeRoom chooses the oldest unauthenticated connection of the host with the most
+// unauthenticated connections, but closes this connection only if it is older than proofLeast.
 func (r *rendezvous) makeRoom(host string) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -177,8 +178,8 @@ func (r *rendezvous) known(conn net.Conn) {
 	r.strangers = slices.DeleteFunc(r.strangers, func(s stranger) bool { return s.conn == conn })
 }
 
-// The method "enter" adds a connection to the list of unauthenticated connections. If the server is
-// closed, the method "enter" returns false.
+// The method "enter" adds a connection to the list of unauthenticated connections. The method
+// "enter" returns true, or false if the server is closed.
 func (r *rendezvous) enter(conn net.Conn, host string) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -226,9 +227,10 @@ func (r *rendezvous) serve(conn net.Conn) {
 	r.gone(rank, out, err)
 }
 
-// The method "gone" handles the end of a rank's connection. If the connection was closed because
-// the rank did not read its replies, the job continues without the rank. If other ranks wait for
-// this rank in a barrier, however, the job fails. The caller must hold the lock.
+// The method "gone" is called when the connection of a rank has ended, and tells the PMI-1 server
+// that the rank has ended. If the server closed the connection because the rank did not read its
+// replies, the job continues without this rank, unless ranks are waiting for this rank in a
+// barrier. The caller must hold the lock.
 func (r *rendezvous) gone(rank int, out *bounded.Outbox, err error) {
 	r.outs[rank] = nil
 	cut := out.Err()
@@ -251,7 +253,7 @@ func (r *rendezvous) gone(rank int, out *bounded.Outbox, err error) {
 }
 
 // The method "blame" records why a rank has ended without Finalize. If a reason is recorded
-// already, "blame" keeps it and ignores the new reason. The caller must hold the lock.
+// already, the method "blame" does nothing. The caller must hold the lock.
 func (r *rendezvous) blame(why error) {
 	if r.why == nil {
 		r.why = why
@@ -268,7 +270,7 @@ func (r *rendezvous) finish() {
 }
 
 // The method "welcome" authenticates a client, and returns the client's rank and the Outbox for its
-// replies. If the client is not a rank of this job, the method "welcome" returns a nil Outbox.
+// replies. For a client that is not a rank of this job, the method "welcome" returns a nil Outbox.
 func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, out *bounded.Outbox) {
 	mine := rand.Text()
 	if _, err := fmt.Fprintf(conn, "cmd=challenge nonce=%s\n", mine); err != nil {
@@ -399,8 +401,8 @@ const proofsMax = 8
 
 // The method "reach" connects to rank 0, and authenticates both sides. The method "reach" repeats
 // the attempt to connect until rank 0 is listening. If rank 0 closes the connection during the
-// authentication, for example in favour of another connection, the method "reach" connects again.
-// Rank 0 also closes the connection after a wrong proof. The method "reach" therefore gives up
+// authentication, for example in favour of a newer connection, the method "reach" connects again.
+// Because rank 0 closes the connection after a wrong proof as well, the method "reach" gives up
 // after proofsMax proofs.
 func (j *Job) reach(ctx context.Context, at meeting) error {
 	proofs := 0
@@ -419,8 +421,8 @@ func (j *Job) reach(ctx context.Context, at meeting) error {
 }
 
 // proveMyself authenticates this rank to the server, and verifies that the server knows the secret
-// of the job. The result "sent" of proveMyself is false only if this rank's proof has certainly not
-// reached the server.
+// of the job. The result "sent" of proveMyself is false if this rank's proof has certainly not
+// reached the server, and true if the proof might have reached the server.
 func (j *Job) proveMyself(ctx context.Context, at meeting) (sent bool, err error) {
 	m, err := j.link.ask(ctx, j.cfg.Timeout, "", "challenge")
 	if err != nil {

@@ -27,9 +27,9 @@ func checkKey(key string) error {
 	return nil
 }
 
-// pieceBytes returns the largest size, in bytes, of a piece of a value that fits in one line of
-// PMI-1. The argument "valueMax" is the launcher's limit for the size of values, and the argument
-// "name" is the name of the key-value store.
+// pieceBytes returns the largest size, in bytes, of a piece of a value's text that fits in one line
+// of PMI-1. The argument "valueMax" is the launcher's limit for the size of values, and the
+// argument "name" is the name of the key-value store.
 func pieceBytes(name string, valueMax int) int {
 	put := len("cmd=put kvsname= key= value=\n") + len(name) + pmi.KeyBytesMax
 	got := len("cmd=get_result rc=0 msg=success value=\n")
@@ -48,14 +48,15 @@ func cut(value []byte, size int) []string {
 	return append(pieces, text)
 }
 
-// A joiner assembles a value from its pieces, which must be added in the order of their numbers.
+// A joiner assembles a value from the pieces into which the function "cut" has split the value. The
+// pieces of a value must be added to a joiner in the order of their numbers.
 type joiner struct {
 	size  int // size of the value in bytes
 	chars int // length of the encoded value
 	text  strings.Builder
 }
 
-// add adds the next piece of a value. The result "done" of the method "add" is true if the added
+// add adds the next piece of a value. The result "done" of the method "add" tells whether the added
 // piece was the last piece of the value.
 func (j *joiner) add(number int, text string) (done bool, err error) {
 	if number == 0 {

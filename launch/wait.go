@@ -15,9 +15,9 @@ func soon(limit time.Duration) time.Time { return time.Now().Add(limit) }
 // The function "passed" reports whether a time is in the past.
 func passed(at time.Time) bool { return !time.Now().Before(at) }
 
-// The function "again" calls the function "try" repeatedly until "try" returns true, ctx ends, or
-// the duration "limit" has passed. If the duration "limit" has passed, the function "again" returns
-// an error that wraps both ErrTimeout and the latest error of "try".
+// The function "again" calls the function "try" repeatedly until the function "try" returns true,
+// ctx ends, or the duration "limit" has passed. After the duration "limit", the function "again"
+// returns an error that wraps both ErrTimeout and the latest error of the function "try".
 func again(ctx context.Context, limit time.Duration,
 	try func(context.Context) (bool, error),
 ) error {
@@ -36,8 +36,8 @@ func again(ctx context.Context, limit time.Duration,
 	}
 }
 
-// awaitOwn waits until a directory exists to which only this user has access. If other users have
-// access to the directory, awaitOwn returns an error.
+// awaitOwn waits until a directory exists to which only this user has access. If the directory
+// exists but a different user has access to it, awaitOwn returns an error.
 func awaitOwn(ctx context.Context, path string, limit time.Duration) error {
 	return again(ctx, limit, func(context.Context) (bool, error) {
 		err := checkOwn(path)

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// A vote of another rank can arrive before this rank has created the communicator to which the
-	// vote belongs. This rank stores at most earlyMax votes of each peer for communicators that this
-	// rank has not created yet.
+	// A vote can arrive from a rank before this rank has created the communicator to which the vote
+	// belongs. For each sender, this rank stores at most earlyMax such early votes, which are votes
+	// for communicators that this rank has not created yet.
 	earlyMax = 1024
-	// earlyBytesMax is the largest size in memory, in bytes, of all stored votes of one peer. A
-	// single vote may exceed earlyBytesMax.
+	// earlyBytesMax is the largest size in memory, in bytes, of all early votes of one sender
+	// together. If a single vote exceeds earlyBytesMax, this rank stores only this vote of the sender.
 	earlyBytesMax = 1 << 20
 	// noticeMemory is the size in memory of a stored control message without its list of dead
 	// ranks, in bytes.
 	noticeMemory = 64
 	// revokedMax is the largest length of the list of revoked communicators.
 	revokedMax = 1 << 16
-	// A rank keeps the latest agreement rounds of the freedMax communicators that were freed most
-	// recently.
+	// A rank does not delete the latest agreement rounds of the freedMax communicators that were freed
+	// most recently.
 	freedMax = 64
 )
 
@@ -40,8 +40,8 @@ const (
 const noticeHeadBytes = 32
 
 // A notice is a control message that the library sends between ranks, and that no receive of the
-// program can match. An encoded control message has the following little-endian fields, given by
-// offset, size in bytes, and meaning.
+// program can match. The following table gives the offset, the size in bytes and the meaning of
+// each little-endian field of an encoded control message.
 //
 //	0   1   kind
 //	1   1   1: further parts follow
@@ -52,8 +52,8 @@ const noticeHeadBytes = 32
 //	24  8   context of a communicator that was made
 //	32  4   world rank of each dead rank
 //
-// A control message that names more dead ranks than fit in one packet is sent in several parts,
-// which can arrive in any order. The receiver combines the dead ranks of all parts.
+// A control message with a list of dead ranks that is too long for one packet is sent in several
+// parts, which can arrive in any order. The receiver joins the lists of dead ranks of all parts.
 type notice struct {
 	kind    noticeKind
 	more    bool
@@ -103,19 +103,19 @@ func (n *notice) read(b []byte) bool {
 	return true
 }
 
-// roundKey identifies an agreement round. All ranks use the same key for the same round.
+// roundKey identifies an agreement round. A round has the same roundKey at all ranks.
 type roundKey struct {
 	context uint64
 	number  uint32
 }
 
 // A round is one agreement between the ranks of a communicator. The leader of an agreement round is
-// the lowest rank that is not known to be dead. All other ranks send their votes to the leader. The
-// leader makes the decision when it has received the votes of all living ranks. If the leader dies,
-// the next living rank becomes the leader. After the death of a leader, each living rank sends the
-// decision of the round to the new leader if the rank knows the decision, and otherwise its vote. A
-// new leader adopts any decision that it receives, so that two survivors never have different
-// decisions.
+// the lowest rank that is not known to be dead. Each rank that is not the leader sends its vote to
+// the leader. The leader makes the decision of the round when it has received the votes of all
+// living ranks. If the leader dies, the next living rank becomes the leader. After the death of a
+// leader, each living rank sends the decision of the round to the new leader if the rank knows the
+// decision, and otherwise its vote. A new leader adopts any decision that it receives, so that two
+// surviving ranks never have different decisions of the same round.
 //
 //	joined ---- the leader is another: vote to it, once ----> decided: by its decision
 //	  | this rank leads: all that are alive have voted         | the leader dies
@@ -125,10 +125,9 @@ type roundKey struct {
 // leader dies together with all ranks that have received its decision, the survivors make a new
 // decision.
 //
-// A rank ignores the decision of a leader that the rank considers dead, because the rank has
-// possibly sent its vote to the next leader already. A rank that has voted in a round knows the
-// decisions of all earlier rounds. When a rank votes in round n, it deletes the decision of round
-// n-2.
+// A rank ignores the decision of a leader that the rank considers dead, because the rank might
+// already have sent its vote to the next leader. A rank that has voted in a round knows the
+// decisions of all earlier rounds. A rank that votes in round n deletes the decision of round n-2.
 type round struct {
 	joined, decided bool
 	make            bool // the round creates a communicator
@@ -141,21 +140,21 @@ type round struct {
 // Agree returns the bitwise AND of the flags of all surviving ranks, and all survivors get the same
 // result. Agree ignores dead ranks, and works even if the communicator was revoked. All surviving
 // ranks must call Agree and Shrink in the same order. If ctx ends while the agreement is in
-// progress, the flags of this rank count in the agreement, but this rank does not learn the result.
-// The errors of Agree are ErrFinalized, ErrExcluded, ErrFreed, the failure of the transport, and
-// the cause of ctx. If the communicator was revoked before it was freed, the error is ErrRevoked
-// instead of ErrFreed.
+// progress, the other ranks get a result that includes the flags of this rank, but this rank gets
+// only the cause of ctx. The errors of Agree are ErrFinalized, ErrExcluded, ErrFreed, the failure
+// of the transport, and the cause of ctx. If the communicator was revoked before it was freed, the
+// error is ErrRevoked instead of ErrFreed.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	d, err := c.round(ctx, flags, false)
 	return d.flags, err
 }
 
-// Shrink returns a communicator of the surviving ranks, in the order of this communicator. All
-// surviving ranks must call Shrink, and thereby agree on the set of dead ranks. Shrink works even
-// if the communicator was revoked. If another rank dies during the call, the new communicator
-// possibly contains the dead rank. If the new communicator contains a dead rank, the program must
-// call Shrink again, for the new communicator. The errors of Shrink are the errors of Agree,
-// ErrContexts and ErrWrongContext.
+// Shrink returns a communicator of the surviving ranks, in the same order as in this communicator.
+// All surviving ranks must call Shrink, and thereby agree on the set of dead ranks. Shrink works
+// even if the communicator was revoked. If a rank dies during the call of Shrink, the new
+// communicator might contain this rank. If the new communicator contains a dead rank, the program
+// must call the method Shrink of the new communicator. The errors of Shrink are the errors of
+// Agree, ErrContexts and ErrWrongContext.
 func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	d, err := c.round(ctx, ^uint64(0), true)
 	if err != nil {
@@ -231,8 +230,8 @@ func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, err
 }
 
 // The method "arrived" waits until all living ranks of the communicator c have received the control
-// messages of this rank. The leader of an agreement round sends its decision, calls the method
-// "arrived", and then acts on its decision.
+// messages that this rank has sent to them. The leader of an agreement round sends its decision,
+// calls the method "arrived", and then acts on its decision.
 func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	f := &e.failures
 	within := func(rank int) bool { _, ok := c.rankIn(rank); return ok }
@@ -315,8 +314,8 @@ func (v *earlyVotes) remove(i, j int) {
 func (n *notice) memory() int { return noticeMemory + 8*cap(n.dead) }
 
 // putOff stores a vote until this rank has created the communicator of the vote. putOff stores at
-// most earlyMax votes and earlyBytesMax bytes of each sender. A further vote replaces the oldest
-// stored votes.
+// most earlyMax votes and earlyBytesMax bytes of each sender. If a new vote would exceed earlyMax
+// or earlyBytesMax, putOff deletes the oldest stored votes of the sender.
 func (f *failures) putOff(from int, n *notice) {
 	if f.early == nil {
 		f.early = make(map[int]*earlyVotes)
@@ -364,7 +363,7 @@ type vote struct {
 }
 
 // The method "waits" reports whether the queue of outgoing control messages already contains the
-// message n to the given rank, or a part of it.
+// control message n, or a part of n, for the given rank.
 func (f *failures) waits(to int, n *notice) bool {
 	head := n.bytes()[:noticeHeadBytes]
 	return slices.ContainsFunc(f.outbox, func(l letter) bool {
@@ -418,8 +417,9 @@ func (e *engine) buryAll(d *notice) {
 	}
 }
 
-// The method "decide" makes the decision of an agreement round whose leader is this rank. If the
-// vote of a living rank is missing, the method "decide" returns false.
+// The method "decide" makes the decision of an agreement round whose leader is this rank. The
+// method "decide" returns true if it has made the decision, and false if the vote of a living rank
+// is missing.
 func (e *engine) decide(c *Comm, r *round) bool {
 	dead := e.failures.dead
 	r.votes[e.rank] = r.own

@@ -15,11 +15,11 @@ type Cart struct {
 	periodic []bool
 }
 
-// DimsCreate replaces each zero in the slice "dims" by the size of a dimension, so that the product
-// of all sizes is the argument "ranks" (MPI_Dims_create). The sizes that DimsCreate chooses are as
-// equal as possible, and in non-increasing order. The product of the sizes that DimsCreate chooses
-// is at most RanksMax. If a given size is negative, or if no sizes have the required product,
-// DimsCreate returns ErrGrid and does not change the slice "dims".
+// DimsCreate replaces each zero in the slice "dims" by a size of the dimension, so that the product
+// of all sizes in "dims" equals the argument "ranks" (MPI_Dims_create). The sizes that DimsCreate
+// chooses are as equal as possible, and in non-increasing order. The product of the sizes that
+// DimsCreate chooses is at most RanksMax. If a size in the slice "dims" is negative, or if no sizes
+// have the required product, DimsCreate returns ErrGrid and does not change the slice "dims".
 func DimsCreate(ranks int, dims []int) error {
 	left, free := ranks, make([]int, 0, len(dims))
 	for i, d := range dims {
@@ -43,8 +43,8 @@ func DimsCreate(ranks int, dims []int) error {
 }
 
 // The function "factorize" fills the slice "factors" with non-increasing factors whose product is
-// n, and none of which exceeds "most". If there are no such factors, the function "factorize"
-// returns false.
+// n, and none of which exceeds "most". The function "factorize" reports whether it has found such
+// factors.
 func factorize(n, most int, factors []int) bool {
 	if len(factors) == 0 {
 		return n == 1
@@ -67,11 +67,11 @@ func reaches(d, k, n int) bool {
 	return power >= n
 }
 
-// NewCart makes a grid of the first ranks of the communicator c, in the same order, with one rank
-// at each position of the grid (MPI_Cart_create). At the remaining ranks of c, NewCart returns nil.
-// In a periodic dimension, the last position is a neighbour of the first position. All ranks of c
-// must call NewCart with the same arguments. NewCart returns ErrGrid if c has fewer ranks than the
-// grid has positions. The other errors of NewCart are those of Split.
+// NewCart makes a grid of the first ranks of the communicator c, in the order of c, with one rank
+// at each position of the grid (MPI_Cart_create). At the ranks of c that are not in the grid,
+// NewCart returns nil. In a periodic dimension, the last position is a neighbour of the first
+// position. All ranks of c must call NewCart with the same arguments. NewCart returns ErrGrid if c
+// has fewer ranks than the grid has positions. NewCart can also return all errors of Split.
 func NewCart(ctx context.Context, c *Comm, dims []int, periodic []bool) (*Cart, error) {
 	places := 1
 	for _, d := range dims {
@@ -115,10 +115,10 @@ func (g *Cart) Coords(rank int) ([]int, error) {
 	return at, nil
 }
 
-// RankAt returns the rank with the given coordinates (MPI_Cart_rank). A coordinate of a
-// periodic dimension wraps around. If a coordinate of a dimension that is not periodic is
-// beyond the edge of the grid, RankAt returns NoRank. RankAt returns ErrGrid if the number
-// of coordinates differs from the number of dimensions.
+// RankAt returns the rank with the given coordinates (MPI_Cart_rank). A coordinate of a periodic
+// dimension wraps around. If a coordinate of a dimension that is not periodic is beyond the edge of
+// the grid, RankAt returns NoRank. RankAt returns ErrGrid if the number of coordinates is not the
+// number of dimensions of the grid.
 func (g *Cart) RankAt(at ...int) (int, error) {
 	if len(at) != len(g.dims) {
 		return NoRank, fmt.Errorf("%w: %d coordinates, want %d", ErrGrid, len(at), len(g.dims))
@@ -137,12 +137,12 @@ func (g *Cart) RankAt(at ...int) (int, error) {
 	return rank, nil
 }
 
-// Shift is for exchanges in which each rank sends a message along the dimension "dim" of the grid
-// to another rank (MPI_Cart_shift). In the dimension "dim", the coordinate of the destination is
-// the coordinate of the sender plus the argument "by". Shift returns the rank from which this rank
-// receives, and the rank to which this rank sends. If the source or the destination would be beyond
-// the edge of the grid, Shift returns NoRank instead of a rank. Shift returns ErrGrid if the grid
-// has no dimension "dim".
+// Shift returns the partners of this rank in an exchange in which each rank sends a message along
+// the dimension "dim" of the grid (MPI_Cart_shift). In the dimension "dim", the coordinate of the
+// destination is the coordinate of the sender plus the argument "by". The result "from" is the rank
+// from which this rank receives, and the result "to" is the rank to which this rank sends. If the
+// source is beyond the edge of the grid, the result "from" is NoRank, and likewise "to" for the
+// destination. Shift returns ErrGrid if the grid has no dimension "dim".
 func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	if dim < 0 || dim >= len(g.dims) {
 		return NoRank, NoRank, fmt.Errorf("%w: dimension %d of %d", ErrGrid, dim, len(g.dims))
@@ -166,11 +166,11 @@ func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	return from, to, err
 }
 
-// Sub returns a part of the grid, such as a row or a plane (MPI_Cart_sub). The part of the grid
-// consists of the ranks that have the same coordinate as this rank in each dimension for which the
-// slice "keep" has the value false. All ranks of the grid must call Sub with the same slice "keep".
-// Sub returns ErrGrid if "keep" does not have one value for each dimension. The other errors of Sub
-// are those of Split.
+// Sub returns a part of the grid, such as a row or a plane (MPI_Cart_sub). The part has the
+// dimensions for which the value in the slice "keep" is true. In each dimension for which this
+// value is false, all ranks of the part have the same coordinate as this rank. All ranks of the
+// grid must call Sub with the same slice "keep". Sub returns ErrGrid if the length of the slice
+// "keep" is not the number of dimensions, and can also return all errors of Split.
 func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 	if len(keep) != len(g.dims) {
 		return nil, g.refuse(fmt.Errorf("%w: %d dimensions, want %d", ErrGrid, len(keep), len(g.dims)))

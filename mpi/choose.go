@@ -12,10 +12,11 @@ import (
 	"gobtl/launch"
 )
 
-// offersMax is the largest number of addresses that a rank offers to the other ranks.
+// offersMax is the largest number of local addresses that a rank publishes, so that the ranks of
+// the job can choose addresses.
 const offersMax = 32
 
-// offer is the message with which a rank publishes its addresses to the other ranks.
+// offer is the message with which a rank publishes its local addresses to all ranks of the job.
 type offer struct {
 	Host  string // equal for ranks that share their networks, also loopback
 	Addrs []address
@@ -31,8 +32,8 @@ type address struct {
 	silent bool // ranks failed to connect over the network or the device
 }
 
-// The type "places" has the fabrics that a provider offers to this rank, and the addresses that all
-// ranks offer to each other.
+// The type "places" has the fabrics that a provider offers to this rank, and the addresses that
+// each rank of the job has published.
 type places struct {
 	infos  []fabric.Info // the fabrics of this rank, in the order of its offer
 	offers []offer       // the offer of each rank; nil: all ranks are on one host
@@ -72,9 +73,9 @@ func offerAll(ctx context.Context, job Job, infos []fabric.Info) (*places, error
 
 // The method "pick" returns the fabric that a rank uses. In a job on one host, each rank uses the
 // first fabric that the provider offers. In a job on several hosts, each rank prefers the network
-// in which the largest number of ranks of other hosts have an address. A rank avoids loopback
-// addresses, and addresses that another host also has, such as the address of a container bridge.
-// If ranks of another host cannot use the chosen address, the method "pick" returns ErrAddress.
+// in which the largest number of ranks on other hosts have an address. A rank avoids loopback
+// addresses, and addresses that several hosts have, such as the address of a container bridge. If
+// ranks on other hosts cannot use the chosen address, the method "pick" returns ErrAddress.
 func (p *places) pick(rank int) (fabric.Info, error) {
 	if p.offers == nil {
 		return p.infos[0], nil
@@ -93,9 +94,9 @@ func (p *places) choose() []int {
 	return chosen
 }
 
-// The method "leave" excludes the networks over which ranks have failed to connect, and all other
-// networks of the same devices. If the exclusion leaves some rank without a usable address, the
-// method "leave" returns false. The method "leave" returns the same result at all ranks.
+// The method "leave" excludes the networks over which ranks have failed to connect, and all
+// networks of the same devices. The method "leave" reports whether each rank still has a usable
+// address after the exclusion, and returns the same result at all ranks.
 func (p *places) leave(missing []missed) bool {
 	if p.offers == nil {
 		return false
@@ -145,10 +146,10 @@ func reachOf(a address) reach {
 	return anywhere
 }
 
-// commonFormat returns an address format such that each rank has an address of this format that
-// other hosts can use. If all ranks have addresses of several formats, commonFormat returns the
-// first of these formats in the list of rank 0. If the ranks have no address format in common,
-// commonFormat returns an empty string.
+// commonFormat returns an address format in which each rank has an address that ranks on other
+// hosts can use. If several formats fulfil this condition, commonFormat returns the format that
+// comes first in the list of rank 0. If the ranks have no address format in common, commonFormat
+// returns an empty string.
 func commonFormat(offers []offer) string {
 	for _, a := range offers[0].Addrs {
 		everywhere := true
@@ -166,10 +167,10 @@ func commonFormat(offers []offer) string {
 	return ""
 }
 
-// The function "foreign" reports whether other hosts cannot use an address of a rank. An address is
-// unusable for other hosts if it is a loopback address, if another host has the same address, or if
-// ranks have failed to connect over its network. A link-local address is unusable for other hosts
-// if the rank also has an ordinary address.
+// The function "foreign" reports whether an address of a rank is unusable for ranks on other hosts.
+// An address is unusable for other hosts if it is a loopback address, if several hosts have this
+// address, or if ranks have failed to connect over its network. A link-local address of a rank that
+// has an ordinary address counts as unusable for ranks on other hosts.
 func foreign(offers []offer, rank int, a address) bool {
 	if a.silent {
 		return true
@@ -217,8 +218,8 @@ func chooseAddress(offers []offer, rank int, format string) (best int) {
 	return best
 }
 
-// The function "neighbours" returns the number of ranks of other hosts that have a usable address
-// in the network of the given address.
+// The function "neighbours" returns the number of ranks on other hosts that have a usable address
+// in the network of the address "a".
 func neighbours(offers []offer, rank int, a address) (count int) {
 	if reachOf(a) == onLink {
 		return 0 // All links use the same link-local network.
@@ -237,9 +238,9 @@ func neighbours(offers []offer, rank int, a address) (count int) {
 	return count
 }
 
-// The function "clash" returns an error if ranks of another host cannot use the chosen address of a
-// rank. An address is unusable for another host if that host has the same address, if the chosen
-// address of that host has another format, or if the function "foreign" returns true for the
+// The function "clash" returns an error if ranks on a different host cannot use the chosen address
+// of a rank. Ranks on a host cannot use the address if their host has the same address, if their
+// chosen addresses have a different format, or if the function "foreign" returns true for the
 // address.
 func clash(offers []offer, chosen []int, rank int) error {
 	const hint = "choose a device by Config.Fabric"

@@ -78,8 +78,7 @@ func (o *operation) Skip(from int) {
 }
 
 // Cancel implements coll.Port. If the communicator was revoked or has failed, Cancel abandons sends
-// that no receive has matched, because the destination rank possibly never creates the
-// communicator.
+// that no receive has matched, because the destination rank might never create the communicator.
 func (o *operation) Cancel(r *pml.Request) bool {
 	l := o.c.e.l
 	return l.Cancel(r) || o.c.failed != nil && l.Abandon(r, o.c.failed)
@@ -111,8 +110,8 @@ func (o *operation) end(err error) {
 	r.finish(err)
 }
 
-// The method "blame" adds the rank of the source or the destination to the error of a message that
-// belongs to a collective operation.
+// The method "blame" adds to the error "err" of a message of a collective operation the rank with
+// which this rank exchanged the message.
 func (c *Comm) blame(p *pml.Peer, err error) error {
 	world, unknown := c.e.rankOf(p)
 	switch {
@@ -128,10 +127,10 @@ func (c *Comm) blame(p *pml.Peer, err error) error {
 }
 
 // The method "fold" combines values by the reduction function of the operation. The goroutine that
-// polls the transport calls the method "fold". The goroutine that polls is not necessarily the one
-// that has begun the operation. If the reduction function of the program panics, the panic becomes
-// the error of the operation. After a panic, the operation continues, so that no other rank waits
-// for this rank.
+// polls the transport calls the method "fold", and this goroutine is not necessarily the one that
+// has begun the operation. If the reduction function of the program panics, the panic becomes the
+// error of the operation. After a panic, the operation continues to send messages, so that no rank
+// waits for this rank for ever.
 func (o *operation) fold(acc, x []byte, xFirst bool) {
 	returned := false
 	defer func() {
@@ -184,8 +183,8 @@ func (c *Comm) collective(r *Request, p plan) error {
 const persistentBit = (TagMax + 1) / 2
 
 // The method "turn" returns the tag of the next collective operation in this communicator. A
-// collective call uses up a tag even if the call returns an error, because the operations of all
-// ranks match by their tags. The caller must hold mu.
+// collective call uses up a tag even if the call returns an error, because a collective operation
+// has the same tag at all ranks. The caller must hold mu.
 func (c *Comm) turn() (tag int) {
 	tag = c.calls % persistentBit
 	c.calls++
@@ -210,9 +209,9 @@ func (c *Comm) refuse(err error) error {
 	return err
 }
 
-// The method "begin" begins a collective operation with the request r. If the arguments of the
-// operation were invalid (err is not nil), the method "begin" uses up a tag and returns err. The
-// method "do" is the blocking form of "begin".
+// The method "begin" begins a collective operation with the request r. If the argument "err" is not
+// nil, the arguments of the operation were invalid, and the method "begin" uses up a tag and
+// returns "err". The method "do" begins an operation in the same way, and waits for its end.
 func (c *Comm) begin(r *Request, p plan, err error) error {
 	if err != nil {
 		return c.refuse(err)
@@ -254,8 +253,8 @@ func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p p
 }
 
 // partsOf converts numbers of values to sizes in bytes. If the slice "counts" is nil, the number of
-// values of each rank is the argument "each". The sum of the numbers of values of all ranks must
-// equal the argument "want", except that a "want" of -1 allows any sum.
+// values of each rank is the argument "each". If the argument "want" is not -1, the sum of the
+// numbers of values of all ranks must equal "want".
 func (p *plan) partsOf(counts []int, ranks, each, want int) (coll.Parts, error) {
 	if counts != nil && len(counts) != ranks {
 		return nil, fmt.Errorf("%w: %d counts for %d ranks", ErrCount, len(counts), ranks)

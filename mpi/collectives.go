@@ -4,34 +4,35 @@ import "context"
 
 // A collective operation involves all ranks of a communicator. All ranks must call the same
 // operations in the same order, with the same sizes and the same root. A blocking collective
-// operation returns when this rank's part of the operation is complete. When a Barrier has ended,
-// all other ranks have called Barrier. Other collective operations can end at one rank before other
-// ranks have called them.
+// operation returns when this rank's part of the operation is complete. A Barrier ends at a rank
+// only after all ranks have called Barrier. A collective operation that is not a Barrier can end at
+// one rank before all ranks have called it.
 //
 // A function whose name begins with I, such as Ibcast, starts the operation and returns at once.
 // The first argument of a function whose name begins with I is a Request, which ends when the
 // operation ends. Until the end of the operation, the program must not use the input and output
 // slices. If ctx ends or the transport fails before a blocking operation is complete, the returned
-// error includes ErrInUse, which means that the operation possibly still uses the slices.
+// error includes ErrInUse, which means that the operation might still use the input and output
+// slices.
 //
 // If a rank receives data of an unexpected size, the operation returns ErrCount at this rank, and
-// its results are undefined. If a rank has received data of an unexpected size, the operation also
-// returns ErrCount at the ranks that need results of this rank. If a collective call fails because
-// of its arguments, the call counts as one collective operation, but sends no messages. The ranks
-// that need messages from a rank whose call has failed wait until their contexts end. The
-// collective operations that follow the failed call match each other at all ranks.
+// the content of the output slice is undefined. The operation then returns ErrCount at the ranks
+// that need data from this rank as well. If a collective call fails because of its arguments, the
+// call sends no messages, but counts as one collective operation in the order of operations. The
+// ranks that need messages from a rank whose call has failed wait until their contexts end. The
+// collective operations that follow a failed call match at all ranks.
 //
 // The input slice and the output slice of a collective operation must not overlap (ErrConfig), with
 // the following exceptions. In a reduction or a scan, the input slice and the output slice may be
-// the same. In an Alltoall whose input and output have the same counts, the input slice and the
-// output slice may be the same. In an Allgather, and at the root of a Gather, the input slice may
+// identical. In an Alltoall whose input and output have the same counts, the input slice and the
+// output slice may be identical. In an Allgather, and at the root of a Gather, the input slice may
 // be the rank's own part of the output slice. At the root of a Scatter, the output slice may be the
 // root's own part of the input slice. In a ReduceScatter, the input slice and the output slice may
 // overlap in any way.
 //
 // The errors of collective operations are ErrConfig, ErrRank, ErrType, ErrCount, ErrFinalized, a
-// RankError, the failure of the transport, and the cause of ctx. A function whose name begins with
-// I can also return ErrBusy.
+// RankError, the failure of the transport, and the cause of ctx. In addition to the errors of the
+// blocking function, a function whose name begins with I can return ErrBusy.
 
 // Barrier returns when all ranks of c have called Barrier.
 func Barrier(ctx context.Context, c *Comm) error {
@@ -56,7 +57,7 @@ func Ibcast[T any](r *Request, c *Comm, data []T, root int) error {
 }
 
 // Reduce combines the input slices of all ranks, value by value, and stores the result in the
-// root's output slice. At other ranks, the output slice may be nil.
+// root's output slice. At ranks that are not the root, the output slice of a Reduce may be nil.
 func Reduce[T any](ctx context.Context, c *Comm, in, out []T, op Op[T], root int) error {
 	p, err := reducePlan(c, in, out, op, root)
 	return c.do(ctx, p, err)
@@ -82,7 +83,7 @@ func Iallreduce[T any](r *Request, c *Comm, in, out []T, op Op[T]) error {
 }
 
 // Gather concatenates the input slices of all ranks, which must have the same length, in the root's
-// output slice. At other ranks, the output slice may be nil.
+// output slice. At ranks that are not the root, the output slice of a Gather may be nil.
 func Gather[T any](ctx context.Context, c *Comm, in, out []T, root int) error {
 	p, err := gatherPlan(c, in, out, nil, root, c.rank == root, gatherSteps)
 	return c.do(ctx, p, err)
@@ -108,7 +109,8 @@ func Igatherv[T any](r *Request, c *Comm, in, out []T, counts []int, root int) e
 }
 
 // Scatter divides the root's input slice into parts of the same length, and copies one part to the
-// output slice of each rank. At ranks other than the root, the input slice of a Scatter may be nil.
+// output slice of each rank. At ranks that are not the root, the input slice of a Scatter may be
+// nil.
 func Scatter[T any](ctx context.Context, c *Comm, in, out []T, root int) error {
 	p, err := scatterPlan(c, in, out, nil, root)
 	return c.do(ctx, p, err)
@@ -159,8 +161,8 @@ func Iallgatherv[T any](r *Request, c *Comm, in, out []T, counts []int) error {
 	return c.begin(r, p, err)
 }
 
-// Alltoall sends part i of the input slice to rank i, and receives data from rank i in part i of
-// the output slice. All parts have the same length.
+// Alltoall sends part i of the input slice to rank i, and receives data from rank i into part i of
+// the output slice. All parts of both slices have the same length.
 func Alltoall[T any](ctx context.Context, c *Comm, in, out []T) error {
 	p, err := alltoallPlan(c, in, nil, out, nil)
 	return c.do(ctx, p, err)
@@ -173,9 +175,9 @@ func Ialltoall[T any](r *Request, c *Comm, in, out []T) error {
 }
 
 // Alltoallv works like Alltoall, for parts of different lengths. The slice inCounts holds the
-// length of the part that this rank sends to each rank. The slice outCounts holds the length of
-// the part that this rank receives from each rank. The sender and the receiver of a part must
-// give the same length.
+// length of the part that this rank sends to each rank. The slice outCounts holds the length of the
+// part that this rank receives from each rank. The sender and the receiver of a part must pass the
+// same length for this part.
 func Alltoallv[T any](ctx context.Context, c *Comm,
 	in []T, inCounts []int, out []T, outCounts []int,
 ) error {
@@ -193,7 +195,7 @@ func Ialltoallv[T any](r *Request, c *Comm,
 
 // ReduceScatter combines the input slices of all ranks, value by value, and copies each rank's part
 // of the result to the output slice of that rank. The slice "counts" has the length of each rank's
-// part, and nil means that all parts have the same length. The input slice and the output slice of
+// part. If "counts" is nil, all parts have the same length. The input slice and the output slice of
 // a ReduceScatter may overlap in any way.
 func ReduceScatter[T any](ctx context.Context, c *Comm,
 	in, out []T, counts []int, op Op[T],

@@ -1,13 +1,14 @@
 package mpi
 
-// The Init functions prepare collective operations as persistent requests (MPI_Barrier_init and so
-// on). Each Init function prepares the Request r for one operation with the given arguments. The
-// method Start of the Request begins the prepared operation, and may be called again whenever the
-// operation has ended. All ranks must call the Init functions in the same order, because the
-// operations of the ranks match in the order of the Init calls. The ranks may start the prepared
-// operations in any order, and may call other collective operations in between. An Init call that
-// returns an error counts in the order of the Init calls, like a successful call. An Init function
-// returns ErrBusy, or the error that the operation returns for invalid arguments.
+// The Init functions, such as BarrierInit, prepare collective operations as persistent requests
+// (MPI_Barrier_init and so on). Each Init function prepares the Request r for one collective
+// operation with the given arguments. The method Start of the Request begins the prepared
+// operation, and may be called again whenever the operation has ended. All ranks must call the Init
+// functions in the same order, because the operations of the ranks match in the order of the Init
+// calls. Each rank may start the prepared operations in any order, and may call ordinary collective
+// operations in between. In the order of the Init calls, an Init call that returns an error counts
+// like a successful Init call. The errors of an Init function are ErrBusy and the errors that the
+// collective operation returns for invalid arguments.
 
 // BarrierInit prepares r for a Barrier.
 func BarrierInit(r *Request, c *Comm) error {

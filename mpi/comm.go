@@ -13,8 +13,8 @@ const (
 )
 
 // Comm is a communicator, which is a group of ranks numbered from 0. A message matches only
-// receives of its own communicator. Any goroutine may use a Comm. All ranks must call the
-// collective operations, such as Dup and Split, in the same order.
+// receives in the communicator in which the message was sent. Any goroutine may use a Comm. All
+// ranks must call the collective operations, such as Dup and Split, in the same order.
 type Comm struct {
 	e       *engine
 	rank    int

@@ -11,8 +11,8 @@ import (
 	"gobtl/pml"
 )
 
-// Config contains the settings of a World. The zero Config selects the defaults. The fields
-// Transport and Layer must have the same values at all ranks of a job.
+// Config contains the settings of a World. The zero Config selects the default of each setting. The
+// fields Transport and Layer must have the same values at all ranks of a job.
 type Config struct {
 	// Launch selects how a process finds its launcher.
 	Launch launch.Config
@@ -20,17 +20,18 @@ type Config struct {
 	// import. If Fabric names no provider, the World chooses "shm" or "udp". The World chooses the
 	// provider "shm" if all ranks are on one host and can open the same shared memory, and otherwise
 	// the provider "udp". World.Network returns the chosen provider. With the provider "udp", a job on
-	// one host uses a loopback address. In a job on several hosts, each rank uses the address by which
-	// most other hosts can reach it. A rank never uses an address that another host also has.
+	// one host uses a loopback address. In a job on several hosts, each rank uses the local address by
+	// which most of the other hosts can reach the rank. A rank never uses an address that several
+	// hosts have.
 	Fabric fabric.Hints
 	// Transport contains the settings of the transport module. Environment variables whose names begin
-	// with GOBTL_ override Transport. Transport.PeerTimeout is the time after which a rank that does
-	// not answer counts as dead. A PeerTimeout of 0 means 30 s. A HandshakeTimeout of 0 means the
-	// value of PeerTimeout. A KeepAlive of 0 means 5 s. A rank that waits for a dead rank without
-	// sending anything to it detects the death after the sum of KeepAlive and PeerTimeout. The library
-	// sets the field Transport.Label.
+	// with GOBTL_ override the fields of Transport. Transport.PeerTimeout is the time after which a
+	// rank that does not answer counts as dead. A PeerTimeout of 0 means 30 s. A HandshakeTimeout of 0
+	// means the value of PeerTimeout. A KeepAlive of 0 means 5 s. A rank that only waits for messages
+	// from a dead rank detects the death after the sum of KeepAlive and PeerTimeout. The library sets
+	// the field Transport.Label.
 	Transport btl.Config
-	// Layer contains the settings of the message matching.
+	// Layer contains the settings of package pml, which matches messages to receives.
 	Layer pml.Config
 	// Wait selects how calls wait for messages. WaitAdaptive is the default. With WaitBusy, a waiting
 	// call always polls, and with WaitEvent, a waiting call sleeps.
@@ -61,9 +62,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns an error for the first field that is out of its range, or nil if there is none.
-// The caller of Validate must first replace the zero fields of the Config by their defaults.
-// Validate does not check Launch, Transport and Layer, which their own packages check.
+// Validate returns an error for the first field that is out of its range, or nil if all fields are
+// valid. Before the call of Validate, the caller must replace the zero fields of the Config by
+// their defaults. Validate does not check Launch, Transport and Layer, which their own packages
+// check.
 func (c Config) Validate() error {
 	if c.CloseTimeout < time.Millisecond || c.CloseTimeout > time.Hour {
 		return fmt.Errorf("%w: CloseTimeout is %v, want 1 ms to 1 h", ErrConfig, c.CloseTimeout)

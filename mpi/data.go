@@ -25,7 +25,7 @@ func sizeOf[T any]() int {
 	return int(unsafe.Sizeof(v))
 }
 
-// The function "shared" reports whether two pieces of memory overlap.
+// The function "shared" reports whether the memory of the slices a and b overlaps.
 func shared(a, b []byte) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
@@ -35,8 +35,8 @@ func shared(a, b []byte) bool {
 }
 
 // The function "apart" returns ErrConfig if the memory a, which an operation reads, overlaps the
-// memory b, which the operation writes. If a is the same memory as the argument inPlace, a and b
-// are allowed to overlap, and the result is nil.
+// memory b, which the operation writes. If a is the same memory as the argument inPlace, the
+// function "apart" returns nil even if a and b overlap.
 func apart(a, b, inPlace []byte) error {
 	if !shared(a, b) || len(a) == len(inPlace) && &a[0] == &inPlace[0] {
 		return nil
@@ -89,7 +89,7 @@ func examine(t reflect.Type) error {
 }
 
 // fieldBytes returns the number of bytes that the numbers in a value of type t occupy. fieldBytes
-// does not count the padding of structs and the fields named _.
+// counts neither the padding of structs nor the fields named _.
 func fieldBytes(t reflect.Type) (bytes uintptr) {
 	switch k := t.Kind(); {
 	case k == reflect.Array:

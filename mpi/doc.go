@@ -1,7 +1,7 @@
 // Package mpi is a message passing interface for parallel jobs. Package mpi implements ranks,
 // communicators, requests, and messages matched by source and tag as MPI defines them. Package mpi
 // is built on the packages pml and btl. Package launch provides each process with its rank and with
-// the addresses of the other ranks.
+// the addresses of all ranks.
 //
 //	world, err := mpi.Init(ctx, mpi.Config{})       // with a provider imported: _ "gobtl/fabric/udp"
 //	if world.Rank() == 0 {
@@ -18,7 +18,8 @@
 //
 // Any goroutine may call any function at any time, but a Request may be used by only one goroutine
 // at a time. A call that waits polls the transport and handles the messages that have arrived,
-// which is called driving the engine. One such poll is called a pass.
+// which is called driving the engine. One poll of the transport with the handling of its messages
+// is called a pass.
 //
 //	Send, Recv, Wait                   Isend, Irecv, Test            helper, a goroutine
 //	  |  begin, not done?                |  begin                      |  nobody has made a pass for
@@ -28,9 +29,10 @@
 //	(internal/waiting)
 //	  |  somebody drives already, sleep until it is done, or the driver leaves
 //
-// A goroutine that waits for a message polls the transport itself, so that no other goroutine needs
-// to pass the message on. A rank that computes for minutes without a call of package mpi still
-// answers its peers, provided that GOMAXPROCS exceeds the number of its computing threads.
+// A goroutine that waits for a message polls the transport itself, so that the message need not be
+// handed over from a polling goroutine. A rank that computes for minutes without a call of package
+// mpi still answers its peers, provided that GOMAXPROCS exceeds the number of its computing
+// threads.
 //
 // On the wire, the tag of a message contains the context of the communicator in the bits above the
 // user's tag.

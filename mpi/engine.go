@@ -95,8 +95,8 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	return e, e.handleNotices(cfg.Layer.Tag)
 }
 
-// The method "lock" locks the mutex mu. If another call waits for the mutex mu, the call that polls
-// the transport releases mu between two polls.
+// The method "lock" locks the mutex mu. While a call waits in the method "lock", the call that
+// polls the transport releases mu between two polls.
 func (e *engine) lock() {
 	if !e.mu.TryLock() {
 		e.wanted.Add(1)
@@ -106,8 +106,8 @@ func (e *engine) lock() {
 	e.latest = 0
 }
 
-// The method "unlock" unlocks the mutex mu. If a call sleeps on the fabric, and the Layer has a
-// deadline before the end of this sleep, the method "unlock" wakes the sleeping call.
+// The method "unlock" unlocks the mutex mu. If a call sleeps on the fabric, and the deadline of the
+// Layer is before the end of this sleep, the method "unlock" wakes the sleeping call.
 func (e *engine) unlock() {
 	wake := e.asleep && e.l.Deadline() < e.sleepUntil
 	e.mu.Unlock()
@@ -116,8 +116,8 @@ func (e *engine) unlock() {
 	}
 }
 
-// The method "due" polls the transport once, if the deadline of the Layer has been reached and no
-// other call is polling.
+// If the deadline of the Layer has been reached and no call is polling the transport, the method
+// "due" polls the transport once.
 func (e *engine) due() {
 	if !e.driving && e.l.Deadline() <= e.m.Now() {
 		e.passAt(e.lately())
@@ -131,8 +131,8 @@ func (e *engine) pass() {
 	e.passAt(e.now())
 }
 
-// If the helper goroutine sleeps on the fabric, the method "rouse" wakes the helper, because
-// another call is polling the transport.
+// If the helper goroutine sleeps on the fabric, the method "rouse" wakes the helper goroutine,
+// because the caller of "rouse" is going to poll the transport.
 func (e *engine) rouse() {
 	if e.asleep && !e.roused {
 		e.roused = true
@@ -142,7 +142,7 @@ func (e *engine) rouse() {
 }
 
 // The method "counted" increments the number of polls of the transport, so that the helper
-// goroutine sees that a call polls.
+// goroutine sees that a call polls the transport.
 func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 
 // passAt polls the transport once by a call of the Layer's Progress, and returns the first result
@@ -171,8 +171,8 @@ func (e *engine) passAt(now mono.Time) int {
 }
 
 // The method "wait" waits until the condition of the waiter w is fulfilled or ctx ends. During the
-// wait, either the calling goroutine or another goroutine polls the transport. The caller must hold
-// mu.
+// wait, the calling goroutine polls the transport, unless a different goroutine already polls the
+// transport. The caller must hold mu.
 func (e *engine) wait(ctx context.Context, w *waiter) error {
 	drives := false
 	defer func() {
@@ -199,8 +199,8 @@ func (e *engine) wait(ctx context.Context, w *waiter) error {
 	return nil
 }
 
-// handOver wakes a call that sleeps in the method "park". From then on, the woken call polls the
-// transport.
+// handOver wakes a call that sleeps in the method "park". The woken call polls the transport in
+// place of the caller of handOver.
 func (e *engine) handOver() {
 	if !e.driving && e.parked != nil {
 		e.poke(e.parked)
@@ -258,7 +258,7 @@ const (
 
 // The method "drive" polls the transport until the condition of the waiter w is fulfilled, ctx
 // ends, or the fabric fails. The caller must hold mu, which the method "drive" releases between
-// polls if another call waits for mu.
+// polls if a call waits for mu.
 func (e *engine) drive(ctx context.Context, w *waiter) {
 	if e.turns != nil {
 		e.mu.Unlock()
@@ -309,7 +309,8 @@ func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
 	return action
 }
 
-// The method "end" handles the end of a request, and wakes the call that waits for this request.
+// The method "end" records that a request has ended, and wakes the call that waits for this
+// request.
 func (e *engine) end(r *Request) {
 	w := r.waiter
 	if w == nil {
@@ -359,10 +360,10 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 	return p, nil
 }
 
-// rankOf returns the world rank of a peer. If the peer has opened the connection, the label of the
-// peer's module names the peer's rank. rankOf trusts the label of a peer's module only if the
-// peer's endpoint is the same as the endpoint of this process's own connection to the named rank.
-// For a peer that is not a rank of this job, rankOf returns ErrStranger.
+// rankOf returns the world rank of a peer. For a connection that the peer has opened, rankOf reads
+// the rank from the label of the peer's module. rankOf trusts this label only if this process's own
+// connection to the rank leads to the same endpoint as the peer's connection. For a peer that is
+// not a rank of this job, rankOf returns ErrStranger.
 func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	if m, ok := p.Context.(*member); ok {
 		if m.second {
@@ -391,8 +392,8 @@ func (e *engine) gone(rank int, err error) error {
 	return &RankError{Rank: rank, Err: e.way(rank, err)}
 }
 
-// setNames stores the names of the transport modules of all ranks, and begins to accept
-// connections.
+// setNames stores the names of the transport modules of all ranks of the job, and makes this
+// process accept connections from these ranks.
 func (e *engine) setNames(names [][]byte) error {
 	for i, name := range names {
 		if len(name) == 0 || i == e.rank && !bytes.Equal(name, e.m.Name()) {

@@ -7,9 +7,9 @@ import (
 	"gobtl/pml"
 )
 
-// Callers of package mpi can test its errors with errors.Is.
+// Callers of package mpi can test for the following errors with errors.Is.
 var (
-	// ErrConfig means that a configuration value is out of its range.
+	// ErrConfig means that a value in a Config, or an argument of a call, is not allowed.
 	ErrConfig = errors.New("mpi: invalid configuration")
 	// ErrRank means that the communicator has no such rank.
 	ErrRank = errors.New("mpi: no such rank")
@@ -18,15 +18,16 @@ var (
 	// ErrType means that the values contain pointers, or that the size of a value depends on the
 	// machine.
 	ErrType = errors.New("mpi: values of this type cannot be sent")
-	// ErrCount means that the lengths of the slices do not match each other, or do not match the
-	// number of ranks.
+	// ErrCount means that the lengths of the slices of a call do not match each other, or do not match
+	// the number of ranks.
 	ErrCount = errors.New("mpi: lengths do not fit")
-	// ErrGroup means that a group contains a process that is not in the communicator, or that the
-	// group differs from the group of the other ranks.
+	// ErrGroup means that a group contains a process that is not in the communicator, or that not all
+	// ranks have passed the same group.
 	ErrGroup = errors.New("mpi: group does not fit")
 	// ErrGrid means that the dimensions of a grid of ranks are invalid.
 	ErrGrid = errors.New("mpi: no such grid of ranks")
-	// ErrBounds means that values are outside of the memory of a window.
+	// ErrBounds means that the values of an operation are not within the target rank's memory in the
+	// window, or not within a Layout's slice.
 	ErrBounds = errors.New("mpi: not in the window")
 	// ErrTruncated means that the message is longer than the slice of the receive. After
 	// ErrTruncated, the slice of the receive contains the beginning of the message.
@@ -44,8 +45,7 @@ var (
 	// ErrNotInit means that no Init function, such as SendInit, has prepared the Request for Start.
 	ErrNotInit = errors.New("mpi: request not initialized")
 	// ErrInUse means that the context of a call has ended while the operation of the call was in
-	// progress. After ErrInUse, it is possible that the operation still reads or writes the memory of
-	// the message.
+	// progress. After ErrInUse, the operation might still read or write the memory of the message.
 	ErrInUse = errors.New("mpi: memory may still be in use")
 	// ErrFinalized means that this process has finalized the job.
 	ErrFinalized = errors.New("mpi: finalized")
@@ -59,21 +59,22 @@ var (
 	ErrRevoked = errors.New("mpi: communicator revoked")
 	// ErrFreed means that this process has freed the communicator.
 	ErrFreed = errors.New("mpi: communicator freed")
-	// ErrExcluded means that the other ranks consider this rank dead, and continue without this
-	// rank.
+	// ErrExcluded means that the other ranks of the job consider this rank dead, and continue without
+	// this rank.
 	ErrExcluded = errors.New("mpi: the others take this rank for dead")
-	// ErrAddress means that a rank has no address by which ranks of other hosts can reach the rank.
+	// ErrAddress means that a rank has no address by which ranks on other hosts can reach the rank.
 	ErrAddress = errors.New("mpi: no address for the other hosts")
-	// ErrWrongContext means that another rank has violated the protocol. The rank that violates the
-	// protocol has sent a context for a new communicator that this rank did not make itself, or that
-	// was used before.
+	// ErrWrongContext means that a rank has violated the protocol by sending a wrong context (number)
+	// for a new communicator. The context is wrong if its sender has not made it, or if an earlier
+	// communicator has the same context.
 	ErrWrongContext = errors.New("mpi: another rank named a wrong context")
-	// ErrContexts means that no further communicator can be made, because one rank has already made
-	// 2^19 communicators.
+	// ErrContexts means that a communicator cannot be made, because the rank that makes its context
+	// has already made 2^19 contexts.
 	ErrContexts = errors.New("mpi: no communicators left")
 )
 
-// errDecided is the error for a dead rank whose death this rank has learned from other ranks.
+// errDecided is the reason for the death of a rank if this rank has learned of the death from a
+// message of a surviving rank.
 var errDecided = fmt.Errorf("%w: the others have agreed so", pml.ErrPeer)
 
 // OpError reports that the function of an Op has panicked. An OpError wraps ErrOp.
@@ -85,7 +86,7 @@ type OpError struct {
 // Error implements error. The text of an OpError has one line, and omits the Stack.
 func (e *OpError) Error() string { return fmt.Sprintf("%v: %v", ErrOp, e.Panic) }
 
-// Unwrap returns ErrOp. If the value of the panic is an error, Unwrap returns that error.
+// Unwrap returns ErrOp, followed by the value of the panic if this value is an error.
 func (e *OpError) Unwrap() []error {
 	if err, ok := e.Panic.(error); ok {
 		return []error{ErrOp, err}

@@ -17,15 +17,15 @@ const (
 	refusedExcluded                   // a rank that is considered dead
 )
 
-// This rank asks a rank that has become silent whether it considers this rank dead. This rank waits
-// for the answer of a silent rank at most for the time askMost, or for PeerTimeout if PeerTimeout
-// is shorter.
+// When a rank has become silent, this rank asks the silent rank whether it considers this rank
+// dead. The rank that asks waits for the answer of the silent rank at most for the time askMost, or
+// for PeerTimeout if PeerTimeout is shorter.
 const askMost = 5 * time.Second
 
-// A silent rank, which does not answer any more, possibly considers this rank dead, because it
-// received no answers from this rank either. A question is a new connection to the silent rank, to
-// find out whether the silent rank considers this rank dead. If the silent rank refuses the
-// connection, it considers this rank dead. If the silent rank does not refuse the connection, this
+// A silent rank, which does not answer any more, might consider this rank dead, because this rank
+// is silent from the point of view of the silent rank. A question is a new connection to the silent
+// rank, to find out whether the silent rank considers this rank dead. A silent rank that considers
+// this rank dead refuses the connection. If the silent rank does not refuse the connection, this
 // rank records the silent rank as dead, because messages in transit to the silent rank are lost.
 type question struct {
 	rank  int
@@ -47,8 +47,8 @@ func (e *engine) admit(r btl.Request) btl.Verdict {
 	return btl.Accept()
 }
 
-// rankCalled returns the rank whose module has the given label. If no rank's module has the given
-// label, the second result of rankCalled is false.
+// rankCalled returns the rank whose module has the given label. The second result of rankCalled is
+// true if a rank's module has the given label, and otherwise false.
 func (e *engine) rankCalled(label string) (int, bool) {
 	number, ok := strings.CutPrefix(label, labelPrefix)
 	rank, err := strconv.Atoi(number)
@@ -71,7 +71,8 @@ func saysExcluded(why error) bool {
 		errors.As(why, &refused) && refused.Code == refusedExcluded
 }
 
-// memberGone handles the end of an endpoint to a rank. If the rank is already recorded as dead,
+// memberGone is called when the connection (endpoint) to a rank has ended, and records the rank as
+// dead or asks whether the rank considers this rank dead. If the rank is already recorded as dead,
 // memberGone does nothing.
 func (e *engine) memberGone(p *pml.Peer, m *member) {
 	f, why := &e.failures, p.Err()
@@ -88,17 +89,17 @@ func (e *engine) memberGone(p *pml.Peer, m *member) {
 	}
 }
 
-// The method "lost" reports whether no further message can arrive from a rank. The method "lost"
-// returns true for a rank that is dead, and for a silent rank that was asked whether it considers
-// this rank dead.
+// The method "lost" reports whether a rank is dead, or is a silent rank that this rank has asked
+// whether it considers this rank dead. No message can arrive any more from a rank for which the
+// method "lost" returns true.
 func (f *failures) lost(rank int) bool {
 	asked := func(q question) bool { return q.rank == rank }
 	return f.dead[rank] != nil || slices.ContainsFunc(f.asked, asked)
 }
 
 // The method "ask" asks a rank that does not answer any more whether it considers this rank dead.
-// This rank informs the other ranks of the silent rank's death when it has received the answer of
-// the silent rank, or when askMost has passed.
+// When the silent rank has answered, or when askMost has passed, this rank informs the other ranks
+// of the silent rank's death.
 func (e *engine) ask(rank int, why error) {
 	now := e.now()
 	ep, err := e.m.Connect(now, e.names[rank])
@@ -115,9 +116,9 @@ func (e *engine) ask(rank int, why error) {
 	}
 }
 
-// lookAtAnswers handles the answers of silent ranks to the question whether they consider this
-// rank dead. If the asked rank has not answered that it considers this rank dead, this rank records
-// the asked rank as dead.
+// lookAtAnswers evaluates the answers of silent ranks to the question whether the silent ranks
+// consider this rank dead. Unless the asked rank has answered that it considers this rank dead,
+// this rank records the asked rank as dead.
 func (e *engine) lookAtAnswers() {
 	f, now := &e.failures, e.now()
 	var over []question

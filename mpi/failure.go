@@ -12,10 +12,11 @@ import (
 )
 
 // In a job of at most noticeAllRanks ranks, a rank sends its control messages about failures to all
-// other ranks. In a job of more than noticeAllRanks ranks, a rank sends its control messages to
-// those ranks whose numbers differ from its own by a power of two, and these ranks forward the
-// messages. A control message reaches all n ranks, unless all 2*log2(n) ranks to which one rank
-// sends its control messages die at the same time.
+// other ranks of the job. In a job of more than noticeAllRanks ranks, a rank sends its control
+// messages to those ranks whose numbers differ from its own by a power of two, and the receivers
+// forward the messages. In a job of n ranks, each rank has about 2*log2(n) receivers of its control
+// messages. A control message reaches all living ranks, unless all receivers of one rank's control
+// messages die at the same time.
 const noticeAllRanks = 64
 
 // A letter is an outgoing control message that waits until the transport can send it.
@@ -94,8 +95,8 @@ func (e *engine) lookAtNews() {
 	}
 	clear(f.fresh)
 	f.fresh = f.fresh[:0]
-	// A rank that the other ranks have excluded must no longer send control messages about other
-	// ranks.
+	// If the other ranks have excluded this rank, this rank must no longer send control messages about
+	// dead ranks.
 	gone := f.gone
 	f.gone = nil
 	for _, p := range gone {
@@ -125,7 +126,7 @@ func (e *engine) lookAtNews() {
 	e.post()
 }
 
-// The method "hear" handles a control message that another rank has sent.
+// The method "hear" handles a control message that this rank has received.
 func (e *engine) hear(from int, n *notice) {
 	switch n.kind {
 	case noticeDead:
@@ -141,8 +142,9 @@ func (e *engine) hear(from int, n *notice) {
 	}
 }
 
-// The method "bury" records that a rank is dead, aborts the endpoint to the dead rank, ends the
-// collective operations that need the dead rank, and informs the other ranks.
+// The method "bury" records that a rank is dead, and aborts the endpoint to the dead rank. The
+// method "bury" makes the collective operations that need the dead rank fail, and informs the other
+// ranks of the death.
 func (e *engine) bury(rank int, why error) {
 	f := &e.failures
 	if f.dead[rank] != nil {
@@ -171,9 +173,9 @@ func (e *engine) bury(rank int, why error) {
 	f.news = true
 }
 
-// The method "lose" ends the collective operations of a communicator to which a dead rank belongs.
-// Each rank drops the messages that other ranks send for the ended operations, so that no sender
-// waits for a rank that has already ended the operation.
+// The method "lose" makes the collective operations of a communicator to which a dead rank belongs
+// fail with a RankError. Each rank drops the messages that arrive for the ended operations, so that
+// no sender waits for a rank that has already ended the operation.
 func (c *Comm) lose(rank int, why error) {
 	if _, ok := c.rankIn(rank); !ok || c.failed != nil {
 		return
@@ -183,8 +185,8 @@ func (c *Comm) lose(rank int, why error) {
 	c.failAll()
 }
 
-// failAll makes all collective operations in progress in the communicator end with the error
-// c.failed.
+// failAll makes all collective operations that are in progress in the communicator fail with the
+// error c.failed.
 func (c *Comm) failAll() {
 	for _, o := range slices.Clone(c.under) {
 		o.Fail(c.failed)
@@ -225,9 +227,9 @@ func (c *Comm) Free() {
 	}
 }
 
-// The method "free" works like Free, for a caller that holds mu. The engine keeps the decided
-// agreement rounds of the communicators that were freed most recently, because this rank could
-// still have to send a decision to another rank.
+// The method "free" works like Free, for a caller that holds mu. The engine does not delete the
+// decided agreement rounds of the communicators that were freed most recently, because this rank
+// might have to send a decision to a rank that has not received it.
 func (c *Comm) free() {
 	f := &c.e.failures
 	delete(f.comms, c.context)
@@ -253,7 +255,8 @@ func (f *failures) forget(c *Comm) {
 }
 
 // The method "agreeing" returns the communicator with the given context. If this rank has not
-// created the communicator, or has deleted its agreement rounds, the method "agreeing" returns nil.
+// created the communicator, or has deleted the communicator's agreement rounds, the method
+// "agreeing" returns nil.
 func (f *failures) agreeing(context uint64) *Comm {
 	if c := f.comms[context]; c != nil {
 		return c
@@ -266,10 +269,11 @@ func (f *failures) agreeing(context uint64) *Comm {
 	return nil
 }
 
-// Revoke ends all operations in a communicator, at all its ranks. Operations that are waiting for a
-// message, and all operations that are called later, fail with ErrRevoked. Agree and Shrink
-// continue to work after Revoke. Revoke drops the messages of the communicator that were sent but
-// not yet received. It suffices that one rank calls Revoke.
+// Revoke makes all operations in a communicator fail with ErrRevoked, at all ranks of the
+// communicator. Operations in the communicator that are in progress or are called later fail with
+// ErrRevoked. Agree and Shrink continue to work after Revoke. Revoke drops the messages of the
+// communicator that were sent but not yet received. One rank's call of Revoke suffices to revoke
+// the communicator at all ranks.
 func (c *Comm) Revoke() error {
 	e := c.e
 	e.lock()
@@ -295,7 +299,8 @@ func (e *engine) revoke(context uint64) {
 	f.untold, f.news = true, true
 }
 
-// tellRevoked forwards revocations to other ranks, until the transport accepts no further messages.
+// tellRevoked forwards the revocations that this rank knows to neighbouring ranks, until all are
+// forwarded or the transport accepts no more messages for now.
 func (e *engine) tellRevoked() {
 	f := &e.failures
 	if f.untold = false; f.told == nil {
@@ -318,7 +323,7 @@ func (e *engine) tellRevoked() {
 	f.news = f.news || f.untold
 }
 
-// The method "end" ends all operations of this rank in a communicator.
+// The method "end" makes all operations of this rank in the communicator c fail with ErrRevoked.
 func (c *Comm) end() {
 	c.revoked, c.failed = ErrRevoked, ErrRevoked
 	now := c.e.now()
@@ -337,8 +342,8 @@ func (c *Comm) usable() error {
 }
 
 // Failed returns the ranks of the communicator that this rank knows to be dead, in ascending order.
-// At any given time, different ranks can know of different dead ranks. In Shrink and Agree,
-// however, all surviving ranks agree on the same set of dead ranks.
+// At the same time, two ranks can know of different dead ranks. In Shrink and Agree, however, all
+// surviving ranks agree on the same set of dead ranks.
 func (c *Comm) Failed() []int {
 	c.e.lock()
 	defer c.e.unlock()
@@ -351,8 +356,8 @@ func (c *Comm) Failed() []int {
 	return ranks
 }
 
-// The method "spread" sends a control message to all other ranks or, in a job of more than
-// noticeAllRanks ranks, to those ranks that forward the message.
+// The method "spread" sends a control message to all other ranks of the job if there are at most
+// noticeAllRanks ranks, and otherwise only to those ranks that forward the message.
 func (e *engine) spread(n *notice) {
 	e.eachNeighbour(func(rank int) { e.tell(rank, n) })
 }
@@ -375,8 +380,8 @@ func (e *engine) eachNeighbour(fn func(rank int)) {
 	}
 }
 
-// The method "tell" adds a control message for a rank to the queue of outgoing control messages. If
-// the control message names too many dead ranks for one packet, it is split into parts.
+// The method "tell" adds a control message for a rank to the queue of outgoing control messages. A
+// control message with a list of dead ranks that is too long for one packet is split into parts.
 func (e *engine) tell(rank int, n *notice) {
 	f := &e.failures
 	if rank == e.rank || f.dead[rank] != nil {
@@ -394,8 +399,8 @@ func (e *engine) tell(rank int, n *notice) {
 	}
 }
 
-// The method "post" sends control messages from the queue, until the queue is empty or the
-// transport accepts no further messages.
+// The method "post" sends the control messages in the queue of outgoing control messages, except
+// those that the transport cannot accept for now.
 func (e *engine) post() {
 	f := &e.failures
 	if e.broken != nil {
@@ -415,8 +420,9 @@ func (e *engine) post() {
 	f.news = f.news || len(left) > 0
 }
 
-// postOne sends a control message. If the transport cannot accept the message at present, postOne
-// returns false. If the receiving rank has ended, postOne drops the message and returns true.
+// postOne sends a control message. If the transport cannot accept the control message for now,
+// postOne returns false, and otherwise true. A control message to a rank that has ended is dropped,
+// and postOne returns true.
 func (e *engine) postOne(letter letter) bool {
 	p, err := e.peer(letter.to)
 	if err != nil {
@@ -434,7 +440,7 @@ func (e *engine) postOne(letter letter) bool {
 }
 
 // meetAll waits until all surviving ranks have called meetAll. The result "whole" of meetAll is
-// true if no rank is dead.
+// true if no rank of the job is dead, and otherwise false.
 func (w *World) meetAll(ctx context.Context) (whole bool, err error) {
 	d, err := w.round(ctx, ^uint64(0), false)
 	return err == nil && len(d.dead) == 0, err

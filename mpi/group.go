@@ -10,21 +10,22 @@ import (
 const Undefined = -3
 
 // Group is an ordered set of processes of a job (MPI_Group), numbered from 0. A Group is immutable,
-// and its methods do not communicate. The zero value of Group is the empty group (MPI_GROUP_EMPTY).
-// Any goroutine may use a Group. There is no call to free a Group.
+// and the methods of a Group send no messages. The zero value of Group is the empty group
+// (MPI_GROUP_EMPTY). Any goroutine may use a Group. There is no call to free a Group.
 type Group struct {
 	ranks []int // in the world
 	own   int   // this process's rank in the world
 }
 
-// Span describes the ranks First, First+Stride and so on of a group, up to and possibly including
-// Last. With a negative Stride, Last is at most First. A Stride of 0 counts as 1.
+// Span describes the ranks First, First+Stride, First+2*Stride and so on of a group, and ends
+// before the first rank beyond Last. With a negative Stride, Last is at most First. A Stride of 0
+// counts as 1.
 type Span struct{ First, Last, Stride int }
 
 // Comparison is the result of comparing two groups or communicators.
 type Comparison int
 
-// The results of a comparison.
+// The following constants are the results of comparing two groups or communicators.
 const (
 	// Identical means that the two communicators are the same, or that the two groups have the same
 	// ranks in the same order (MPI_IDENT).
@@ -32,17 +33,19 @@ const (
 	// Congruent means that two different communicators have the same ranks in the same order
 	// (MPI_CONGRUENT).
 	Congruent
-	// Similar means that the two groups or communicators have the same ranks in different orders
-	// (MPI_SIMILAR).
+	// Similar means that the two groups or communicators contain the same processes in different
+	// orders (MPI_SIMILAR).
 	Similar
-	// Unequal means that the two groups or communicators have different ranks (MPI_UNEQUAL).
+	// Unequal means that one of the two groups or communicators contains a process that is not in the
+	// other (MPI_UNEQUAL).
 	Unequal
 )
 
 // Group returns the group of the communicator's ranks (MPI_Comm_group).
 func (c *Comm) Group() Group { return Group{ranks: c.ranks, own: c.ranks[c.rank]} }
 
-// Compare compares this communicator with another communicator of the same job (MPI_Comm_compare).
+// Compare compares this communicator with the communicator d, which must belong to the same job
+// (MPI_Comm_compare).
 func (c *Comm) Compare(d *Comm) Comparison {
 	if c.context == d.context {
 		return Identical
@@ -84,10 +87,10 @@ func (g Group) index() map[int]int {
 	return index
 }
 
-// Translate converts ranks of this group to ranks of another group (MPI_Group_translate_ranks). If
-// a process does not belong to the other group, Translate returns Undefined for this process.
-// Translate does not convert the value NoRank. If one of the given ranks does not exist in this
-// group, Translate returns ErrRank.
+// Translate converts ranks of this group to the ranks that the same processes have in the group
+// "to" (MPI_Group_translate_ranks). If a process does not belong to the group "to", Translate
+// returns Undefined for this process. Translate converts the value NoRank to NoRank. If one of the
+// given ranks does not exist in this group, Translate returns ErrRank.
 func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	index, there := to.index(), make([]int, len(ranks))
 	for i, rank := range ranks {
@@ -159,8 +162,8 @@ func (g Group) ExclSpans(spans ...Span) (Group, error) {
 	return g.Excl(ranks...)
 }
 
-// Union returns a group of the processes of this group, followed by those processes of the other
-// group that this group does not have (MPI_Group_union).
+// Union returns a group of the processes of this group, followed by those processes of the group h
+// that do not belong to this group (MPI_Group_union).
 func (g Group) Union(h Group) Group {
 	if len(g.ranks) == 0 {
 		return h
@@ -170,15 +173,15 @@ func (g Group) Union(h Group) Group {
 	return all
 }
 
-// Intersection returns a group of the processes that belong to both groups, in the order of this
-// group (MPI_Group_intersection).
+// Intersection returns a group of the processes that belong to both this group and the group h, in
+// the order of this group (MPI_Group_intersection).
 func (g Group) Intersection(h Group) Group {
 	index := h.index()
 	return g.where(func(_, world int) bool { _, in := index[world]; return in })
 }
 
-// Difference returns a group of those processes of this group that do not belong to the other
-// group, in the order of this group (MPI_Group_difference).
+// Difference returns a group of those processes of this group that do not belong to the group h, in
+// the order of this group (MPI_Group_difference).
 func (g Group) Difference(h Group) Group {
 	index := h.index()
 	return g.where(func(_, world int) bool { _, in := index[world]; return !in })

@@ -11,10 +11,10 @@ import (
 // Layout describes a sequence of blocks of values in a slice, like a derived datatype of MPI. The
 // blocks need not be adjacent. Each method of a Layout works like the function of the same name,
 // but sends or receives the values of the Layout's blocks. A message that is sent from a Layout can
-// be received into a slice or into another Layout. A Layout can be used many times, by any
+// be received into a slice or into a different Layout. A Layout can be used many times, by any
 // goroutine. A Layout refers to the slice from which it was made. Sends of a Layout read the slice
-// from which the Layout was made, and receives of the Layout write to this slice. If a Layout is
-// used for a receive, its blocks should not overlap.
+// from which the Layout was made, and receives of the Layout write to this slice. The blocks of a
+// Layout that is used for a receive should not overlap.
 type Layout[T any] struct {
 	shape
 
@@ -38,9 +38,10 @@ type shape struct {
 // "stride" is the number of values from the beginning of one block to the beginning of the next
 // block. The first block is at the beginning of the slice "data". For example, a column of a matrix
 // is a Strided layout whose stride is the length of a row. If the argument "stride" is negative,
-// the first block is at the end of the slice "data", and each further block begins before the
-// previous block. Strided returns ErrType for values that cannot be sent. Strided returns ErrBounds
-// if the slice "data" is too short, or if the argument "count" or "block" is negative.
+// the first block is at the end of the slice "data", and each following block begins -stride values
+// before the preceding block. Strided returns ErrType for values that cannot be sent. Strided
+// returns ErrBounds if the slice "data" is too short, or if the argument "count" or "block" is
+// negative.
 func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -159,8 +160,8 @@ func Subarray[T any](data []T, shape, part, start []int) (*Layout[T], error) {
 // Len returns the number of values of the layout.
 func (l *Layout[T]) Len() int { return l.bytes / l.unit }
 
-// Pack copies the values of the layout to the slice "to", but not more than the length of this
-// slice, and returns the number of copied values (MPI_Pack).
+// Pack copies the values of the layout, but at most len(to) values, to the slice "to", and returns
+// the number of copied values (MPI_Pack).
 func (l *Layout[T]) Pack(to []T) int {
 	n := min(len(to), l.Len())
 	b, _ := bytesOf(to[:n]) // the type was already checked
@@ -168,8 +169,8 @@ func (l *Layout[T]) Pack(to []T) int {
 	return n
 }
 
-// Unpack copies the values of the slice "from" to the positions that the layout describes, but not
-// more than there are positions, and returns the number of copied values (MPI_Unpack).
+// Unpack copies the values of the slice "from", but at most Len() values, to the positions that the
+// layout describes, and returns the number of copied values (MPI_Unpack).
 func (l *Layout[T]) Unpack(from []T) int {
 	n := min(len(from), l.Len())
 	b, _ := bytesOf(from[:n])
@@ -231,8 +232,8 @@ func (s *shape) Scatter(from []byte, at int) {
 	}
 }
 
-// The method "numbers" reports whether a part of the message consists of whole blocks of eight
-// bytes each, as in a column of float64 values.
+// The method "numbers" reports whether each block of the layout has eight bytes, and whether a part
+// of the message begins and ends at the edge of a block.
 func (s *shape) numbers(bytes, at int) bool { return s.block == 8 && (bytes|at)%8 == 0 }
 
 // The method "find" returns the index of the block that contains a byte of the message, and the

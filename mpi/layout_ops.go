@@ -52,9 +52,9 @@ func (l *Layout[T]) RecvInit(r *Request, c *Comm, from, tag int) error {
 	return c.readyRecv(r, nil, l.unit, from, tag, &l.shape)
 }
 
-// Bcast copies the values of the root's layout to the layouts of all ranks, and all these layouts
-// must have the same number of values. A collective operation with layouts makes one more copy of
-// the values than the same operation with slices.
+// Bcast copies the values of the root's layout to the layouts of all ranks, which must have the
+// same number of values. A collective operation with layouts copies the values once more than the
+// same operation with slices.
 func (l *Layout[T]) Bcast(ctx context.Context, c *Comm, root int) error {
 	data := l.packed() // receivers, too: values that do not arrive stay the same
 	err := Bcast(ctx, c, data, root)

@@ -10,13 +10,13 @@ import (
 	"gobtl/pml"
 )
 
-// filesForPeer is the number of file descriptors that a rank needs for a shared-memory connection
-// to another rank. A shared-memory connection has a socket and a ring in each direction, and each
-// of these has one file descriptor.
+// filesForPeer is the number of file descriptors that a rank needs for one shared-memory connection
+// to a rank. In each of its two directions, a shared-memory connection has a socket and a ring,
+// which have one file descriptor each.
 const filesForPeer = 4
 
-// filesAfter is how long a rank without free file descriptors tries to connect to another rank over
-// shared memory.
+// filesAfter is the time for which a rank without free file descriptors tries to open a
+// shared-memory connection.
 const filesAfter = time.Second
 
 // limitOfFiles tests whether this process can open the given number of files in addition to its

@@ -8,18 +8,18 @@ import (
 	"gobtl/pml"
 )
 
-// Message is a message that Mprobe has found. A Message can be received by Mrecv and Imrecv, and by
-// no other call. A Message belongs to one goroutine at a time. Message and Mprobe are meant for
-// programs with several receiving goroutines. After a Probe, by contrast, another goroutine could
-// receive the message that Probe has found.
+// Message is a message that Mprobe has found. Only Mrecv and Imrecv can receive a Message. A
+// Message belongs to one goroutine at a time. Message and Mprobe are meant for programs with
+// several receiving goroutines. After a Probe, by contrast, any goroutine could receive the message
+// that Probe has found.
 type Message struct {
 	c *Comm
 	m *pml.Message // nil: from NoRank
 }
 
-// Mprobe works like Probe, but afterwards no other receive or probe can match the found message
-// (MPI_Mprobe). The caller of Mprobe must receive the found message with Mrecv or Imrecv. The
-// errors of Mprobe are those of Probe.
+// Mprobe works like Probe, but after Mprobe, no receive or probe can match the message that Mprobe
+// has found (MPI_Mprobe). The caller of Mprobe must receive the found message with Mrecv or Imrecv.
+// The errors of Mprobe are those of Probe.
 func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, error) {
 	if ctx == nil {
 		return nil, Status{}, ErrContext
@@ -142,9 +142,9 @@ func (m *Message) begin(r *Request, b []byte, size int) error {
 	return err
 }
 
-// SendrecvReplace sends the slice "data" to one rank, and receives a message from another rank into
-// the same slice (MPI_Sendrecv_replace). SendrecvReplace copies the slice "data" before the send.
-// The errors of SendrecvReplace are those of Sendrecv.
+// SendrecvReplace sends the slice "data" to the rank "to", and receives a message from the rank
+// "from" into the same slice (MPI_Sendrecv_replace). SendrecvReplace copies the slice "data" before
+// the send. The errors of SendrecvReplace are those of Sendrecv.
 func SendrecvReplace[T any](ctx context.Context, c *Comm, data []T, to, tag, from, fromTag int,
 ) (Status, error) {
 	return Sendrecv(ctx, c, append([]T(nil), data...), to, tag, data, from, fromTag)

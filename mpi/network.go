@@ -17,12 +17,13 @@ type Network struct {
 }
 
 // memoryProvider is the name of the provider of shared memory. If the Config names no provider, a
-// World chooses between shared memory and the provider that fabric.Sockets names.
+// World chooses between the provider of shared memory and the provider for UDP that fabric.Sockets
+// names.
 const memoryProvider = "shm"
 
-// sharingRanksMax is the largest number of ranks on one host that use shared memory by default. A
-// process needs filesForPeer file descriptors for each peer, and the usual limit for a process is
-// 1024 descriptors.
+// sharingRanksMax is the largest number of ranks on one host that use shared memory by default.
+// With shared memory, a process needs filesForPeer file descriptors for each peer, and the usual
+// limit is 1024 file descriptors for a process.
 const sharingRanksMax = 128
 
 // A wish is the message in which a rank tells all other ranks which provider its Config names and
@@ -34,8 +35,8 @@ type wish struct {
 }
 
 // chooseNetwork returns the provider that all ranks of a job use. If the Config of some rank names
-// a provider, all ranks of the job use that provider. If no Config names a provider, the ranks use
-// shared memory if all of them see the same shared memory, and UDP otherwise.
+// a provider, all ranks of the job use that provider. If no Config names a provider, all ranks use
+// shared memory if they see the same shared memory, and otherwise UDP.
 func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, error) {
 	switch {
 	case hints.Provider != "" && (job.Nodes() != 1 || job.Size() == 1):
@@ -115,12 +116,12 @@ func localNode(provider string) string {
 	return ""
 }
 
-// sharedMemory returns a text that identifies the shared memory that this process sees. Processes
-// on other hosts, in other containers or of other users see a different shared memory, with a
-// different identity. If the program cannot use shared memory, sharedMemory returns an empty
-// identity. If the given number of ranks cannot use shared memory, the result "lack" is the reason,
-// and otherwise an empty string. sharedMemory opens the provider as a test, because the open fails
-// if another user has created the directory of the provider's sockets.
+// sharedMemory returns a text that identifies the shared memory that this process sees. Two
+// processes on different hosts, in different containers or of different users see different shared
+// memory, with different identities. If the program cannot use shared memory, sharedMemory returns
+// an empty identity. The result "lack" is the reason why the given number of ranks cannot use
+// shared memory, or an empty string if they can. sharedMemory opens the provider as a test, because
+// the open fails if a different user has created the directory of the provider's sockets.
 func sharedMemory(ranks int) (memory, lack string) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {
@@ -139,12 +140,12 @@ func sharedMemory(ranks int) (memory, lack string) {
 	return infos[0].Fabric, lack
 }
 
-// Waits counts the sleeps, the yields and other events of a rank that waits for messages. The field
-// State says which other threads use the CPU of the rank.
+// Waits holds the numbers of sleeps, yields and similar events of a rank that waits for messages.
+// The field State says which threads, in addition to the rank's own, use the CPU of the rank.
 type Waits = waiting.Counts
 
-// Waits returns the numbers of sleeps, yields and other events of the calls in which this rank
-// waited for messages. Any goroutine may call Waits.
+// Waits returns the numbers of sleeps, yields and similar events of the calls in which this rank
+// has waited for messages. Any goroutine may call Waits.
 func (w *World) Waits() Waits {
 	w.e.lock()
 	defer w.e.unlock()
@@ -152,5 +153,5 @@ func (w *World) Waits() Waits {
 }
 
 // Network returns the network that the ranks use, and the reason for the choice. The result of
-// Network is the same at all ranks of a host.
+// Network is the same at all ranks on one host.
 func (w *World) Network() Network { return w.network }

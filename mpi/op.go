@@ -37,10 +37,10 @@ type Op[T any] struct {
 // not call package mpi.
 //
 // If f panics, the operation ends with an OpError, which holds the value and the stack of the
-// panic. If f panics only at other ranks, the operation returns no error at this rank, but the
-// result at this rank is undefined. A rank at which f has panicked can inform the other ranks by
-// Revoke. If f ends its goroutine by runtime.Goexit, as FailNow of a test does, all present and
-// later operations of this rank's World fail with ErrOp.
+// panic. If f does not panic at this rank but panics at a different rank, the operation returns no
+// error at this rank, but the result at this rank is undefined. A rank at which f has panicked can
+// inform the other ranks by Revoke. If f ends its goroutine by runtime.Goexit, as FailNow of a test
+// does, all present and later operations of this rank's World fail with ErrOp.
 func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	return Op[T]{commutes: commutes, fold: func(acc, x []byte, xFirst bool) {
 		a, b := valuesOf[T](acc), valuesOf[T](x)
@@ -112,18 +112,18 @@ func Xor[T Integer]() Op[T] {
 }
 
 // Replace returns the operation that overwrites the old values of a window with the new values.
-// Operations other than those of windows do not accept Replace.
+// Only the operations of windows accept Replace.
 func Replace[T any]() Op[T] { return Op[T]{code: opReplace} }
 
-// Keep returns the operation that does not change the old values of a window. Keep is accepted by
-// the window operations that return old values, and by no other operations.
+// Keep returns the operation that does not change the old values of a window. Only those window
+// operations that return old values accept Keep.
 func Keep[T any]() Op[T] { return Op[T]{code: opKeep} }
 
 // Local combines each value of the slice "low" with the value of the slice "high" at the same
 // index, and stores the result in "high" (MPI_Reduce_local). Local sends no message. The errors of
 // Local are ErrType and ErrCount. Local returns ErrConfig if the Op was not made by a function of
 // package mpi, or if the slices overlap without being identical. If the function of the Op panics,
-// Local panics, too.
+// the panic reaches the caller of Local.
 func (op Op[T]) Local(low, high []T) error {
 	a, err := bytesOf(high)
 	if err != nil {
@@ -148,7 +148,8 @@ func (op Op[T]) Local(low, high []T) error {
 // Commutes reports whether the operation is commutative (MPI_Op_commutative).
 func (op Op[T]) Commutes() bool { return op.commutes }
 
-// valuesOf is the inverse of bytesOf. The memory b must be aligned for values of type T.
+// valuesOf returns the memory b as a slice of values of type T, and is the inverse of bytesOf. The
+// memory b must be aligned for values of type T.
 func valuesOf[T any](b []byte) []T {
 	if len(b) == 0 {
 		return nil

@@ -25,15 +25,15 @@ const (
 // Send sends the slice "data" to a rank, and returns as soon as the program may change this slice
 // again. A small message is copied, and Send returns at once. For a large message, Send returns
 // when the receiver has received the data. If ctx ends while the send is in progress, the error
-// includes ErrInUse, which means that the library possibly still reads the slice "data". The errors
-// of Send are ErrRank, ErrTag, ErrType, a RankError, ErrFinalized, the failure of the transport,
-// and the cause of ctx.
+// includes ErrInUse, which means that the library might still read the slice "data". The errors of
+// Send are ErrRank, ErrTag, ErrType, a RankError, ErrFinalized, the failure of the transport, and
+// the cause of ctx.
 func Send[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Standard)
 }
 
-// SendSync works like Send, in MPI's synchronous mode. SendSync returns when a receive has matched
-// the message, and not earlier.
+// SendSync works like Send, in MPI's synchronous mode. SendSync returns only after a receive has
+// matched the message.
 func SendSync[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
 	return sendMode(ctx, c, data, to, tag, pml.Synchronous)
 }
@@ -74,7 +74,7 @@ func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode p
 // slice "data". A message shorter than the slice fills the beginning of the slice, and Status.Count
 // is the number of values in the message. If ctx ends and no message has arrived, Recv cancels the
 // receive. If a part of a message has arrived when ctx ends, the error includes ErrInUse, which
-// means that the library possibly still writes to the slice "data". The errors of Recv are ErrRank,
+// means that the library might still write to the slice "data". The errors of Recv are ErrRank,
 // ErrTag, ErrType, and the errors of Request.Wait.
 func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status, error) {
 	b, err := bytesOf(data)
@@ -109,7 +109,7 @@ func Isend[T any](r *Request, c *Comm, data []T, to, tag int) error {
 }
 
 // IsendSync works like Isend, in MPI's synchronous mode. The request of a synchronous send ends
-// when a receive has matched the message, and not earlier.
+// only after a receive has matched the message.
 func IsendSync[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return isendMode(r, c, data, to, tag, pml.Synchronous)
 }
@@ -137,13 +137,13 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	return c.beginRecv(r, b, sizeOf[T](), from, tag, nil)
 }
 
-// Sendrecv sends the slice "data" to one rank, and receives a message from another rank into the
-// slice "room". The send and the receive can complete in any order. The slices "data" and "room"
-// must not overlap (ErrConfig). If ctx ends while the send or the receive of a Sendrecv is in
-// progress, the error includes ErrInUse, which means that the library possibly still uses both
-// slices. If the send cannot begin, nothing is received. If the send begins and then fails,
-// Sendrecv still receives a message that has already arrived, and returns the Status of this
-// message with the error. The errors of Sendrecv are those of Send and Recv.
+// Sendrecv sends the slice "data" to the rank "to", and receives a message from the rank "from"
+// into the slice "room". The send and the receive can complete in any order. The slices "data" and
+// "room" must not overlap (ErrConfig). If ctx ends while the send or the receive of a Sendrecv is
+// in progress, the error includes ErrInUse, which means that the library might still use both
+// slices. If the send cannot begin, Sendrecv receives nothing. If the send begins and then fails,
+// and the message from the rank "from" has already arrived, Sendrecv returns the Status of this
+// message together with the error of the send. The errors of Sendrecv are those of Send and Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {
@@ -268,8 +268,8 @@ func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, l *sh
 	return err
 }
 
-// trySend sends a message if the message is small and can be sent at once. If trySend has not sent
-// the message, for whatever reason, trySend returns false. The caller must hold mu.
+// trySend sends a message if the message is small and can be sent at once. The result of trySend
+// tells whether the message was sent. The caller must hold mu.
 func (c *Comm) trySend(b []byte, to, tag int) bool {
 	e := c.e
 	if uint(tag) > TagMax || uint(to) >= uint(len(c.ranks)) || c.usable() != nil {
@@ -294,8 +294,8 @@ func (c *Comm) sendable(to, tag int) error {
 	return nil
 }
 
-// The method "reachable" works like the method "sendable", and checks the connection to the rank,
-// too. The caller must hold mu.
+// The method "reachable" makes the same checks as the method "sendable", and then checks that the
+// connection to the rank has not ended. The caller must hold mu.
 func (c *Comm) reachable(to, tag int) error {
 	if err := c.sendable(to, tag); err != nil || to == NoRank {
 		return err
@@ -308,8 +308,8 @@ func (c *Comm) reachable(to, tag int) error {
 }
 
 // noMessage returns the reason why a probe for messages from a rank (or from AnySource) can no
-// longer find a message. If a matching message can still arrive, noMessage returns nil. The caller
-// must hold mu.
+// longer find a message. The result of noMessage is nil if a matching message can still arrive. The
+// caller must hold mu.
 func (c *Comm) noMessage(who *pml.Peer, from int) error {
 	err := c.usable()
 	if err == nil && who != nil && who.Err() != nil {
@@ -394,8 +394,8 @@ func (e *engine) newRequest() *Request {
 	return r
 }
 
-// freeRequest keeps a request that has ended for reuse, without the references to the caller's
-// memory.
+// freeRequest removes the references to the caller's memory from a request that has ended, and
+// stores the request for reuse.
 func (e *engine) freeRequest(r *Request) {
 	*r = Request{next: e.free}
 	e.free = r
@@ -418,8 +418,8 @@ func await(ctx context.Context, e *engine, r *Request) error {
 	return err
 }
 
-// The method "complete" waits for the end of a blocking call's request, and then keeps the request
-// for reuse. If ctx ends earlier than the request, the method "complete" abandons the request. The
+// The method "complete" waits for the end of a blocking call's request, and then stores the request
+// for reuse. If ctx ends before the request ends, the method "complete" abandons the request. The
 // caller must hold mu.
 func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 	if err := await(ctx, e, r); err != nil {
@@ -430,8 +430,8 @@ func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 	return s, err
 }
 
-// The method "leave" ends the receive of a Sendrecv whose send has failed with the error "why". If
-// a message has already arrived for the receive, the method "leave" returns the Status of this
+// The method "leave" cancels the receive of a Sendrecv whose send has failed with the error "why".
+// If a message has already arrived for the receive, the method "leave" returns the Status of this
 // message. The caller must hold mu.
 func (e *engine) leave(r *Request, why error) (Status, error) {
 	if !r.done {
@@ -443,7 +443,7 @@ func (e *engine) leave(r *Request, why error) (Status, error) {
 }
 
 // The method "abandon" cancels the request of a call that stops waiting. If the request cannot be
-// cancelled, it continues to its end, and the method "abandon" returns ErrInUse.
+// cancelled, the request continues to its end, and the method "abandon" returns ErrInUse.
 func (e *engine) abandon(r *Request) error {
 	if r.done || r.receive && e.l.Cancel(&r.p) {
 		r.active = false

@@ -4,7 +4,8 @@ import "slices"
 
 // The constants below limit the control messages that are sent in several parts.
 const (
-	// noticeBytesMax is the largest size in bytes of a control message, or of a part of one.
+	// noticeBytesMax is the largest size in bytes of one part of a control message. A control message
+	// that exceeds this size is sent in several parts.
 	noticeBytesMax = 16 << 10
 	// assembliesMax is the largest number of incomplete control messages that are stored for each
 	// sender.
@@ -30,8 +31,8 @@ func (e *engine) noticeRanksMax() int {
 }
 
 // The method "whole" adds a received part to the incomplete control message to which the part
-// belongs. If the part completes the control message, the method "whole" copies the dead ranks of
-// all parts to the argument n, and returns true.
+// belongs. If all parts of the control message have arrived, the method "whole" copies the dead
+// ranks of all parts to the argument n and returns true, and otherwise returns false.
 func (e *engine) whole(from int, n *notice) bool {
 	if len(n.dead) > min(len(e.names), (noticeBytesMax-noticeHeadBytes)/4) {
 		return false // Too many ranks for the job, or for one message.
@@ -74,8 +75,9 @@ func (e *engine) whole(from int, n *notice) bool {
 	return true
 }
 
-// The method "add" stores a part of a control message. If the part was already stored, or if its
-// number is higher than that of the last part, the method "add" returns false.
+// The method "add" stores a part of a control message, and reports whether the part was valid. A
+// part is invalid if it was already stored, or if its number is higher than the number of the last
+// part.
 func (a *assembly) add(n *notice) bool {
 	part := int(n.part)
 	if part < len(a.seen) && a.seen[part] || a.ended && (!n.more || part >= len(a.seen)) {

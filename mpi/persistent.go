@@ -27,15 +27,15 @@ const (
 
 // SendInit prepares the request r for repeated sends of the slice "data" to a rank (MPI_Send_init).
 // Each send begins with a call of Start. The program may change the slice "data" whenever the
-// request r is not active. If r is later used in a call of Isend or a similar function, Start
-// returns ErrNotInit until SendInit has prepared r again. The caller need not free r. The errors of
-// SendInit are ErrBusy, ErrRank, ErrTag, ErrType, a RankError, and ErrFinalized.
+// request r is not active. After a call of Isend or a similar function with the prepared request r,
+// Start returns ErrNotInit until SendInit has prepared r again. There is no call to free r. The
+// errors of SendInit are ErrBusy, ErrRank, ErrTag, ErrType, a RankError, and ErrFinalized.
 func SendInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Standard)
 }
 
 // SendSyncInit works like SendInit, in MPI's synchronous mode (MPI_Ssend_init). The request of a
-// synchronous send ends when a receive has matched the message, and not earlier.
+// synchronous send ends only after a receive has matched the message.
 func SendSyncInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
 	return sendInit(r, c, data, to, tag, pml.Synchronous)
 }
@@ -79,9 +79,9 @@ func (r *Request) Start() error {
 	return r.start()
 }
 
-// StartAll starts the given requests in order, up to the first request that cannot start
+// StartAll starts the given requests in order, and stops at the first request that cannot start
 // (MPI_Startall). The error of StartAll contains the index of the request that cannot start. If
-// StartAll returns an error, the requests with lower indices than the index in the error are
+// StartAll returns an error, the requests whose indices are lower than the index in the error are
 // active. The errors of StartAll are those of Start.
 func StartAll(requests ...*Request) error {
 	for i, r := range requests {

@@ -15,7 +15,7 @@ const (
 	// At the start of a job, ranks try to connect in at most reachRounds rounds. Each round takes at
 	// most the time reachRound. A rank that is not connected after all rounds counts as unreachable.
 	// After each round, all ranks wait for each other in a fence of the launcher, so that even a slow
-	// rank polls its sockets at least once in each round. A handshake with another rank takes four
+	// rank polls its sockets at least once in each round. A handshake between two ranks takes four
 	// polls.
 	reachRounds = 5
 	reachRound  = 200 * time.Millisecond
@@ -27,16 +27,16 @@ const (
 	missedMost = 4
 )
 
-// The type "missed" describes a rank to which another rank cannot connect.
+// The type "missed" describes a failed connection from the rank From to the rank To.
 type missed struct {
 	From, To int
 	Ends     string // the local and the remote address
 	Why      string // further information, mostly empty
 }
 
-// reachHosts connects to a rank of each other host, and returns the failed connections of all ranks
-// of the job. The result of reachHosts is the same at all ranks. The argument "try" is the number
-// of times that this rank has called reachHosts before.
+// reachHosts connects this rank to a rank on each remote host, and returns the failed connections
+// of all ranks of the job. The result of reachHosts is the same at all ranks. The argument "try" is
+// the number of earlier calls of reachHosts at this rank.
 func (w *World) reachHosts(ctx context.Context, try int) ([]missed, error) {
 	if w.job.Nodes() < 2 || w.cfg.SkipReach {
 		return nil, nil
@@ -139,11 +139,11 @@ func missedError(tried []missed) error {
 	return err
 }
 
-// The function "partners" returns the ranks of other hosts to which a rank connects at the start of
-// the job. If a rank is rank number i of its host, its partner on another host is rank number i
-// modulo n of that host, where n is the number of ranks of that host. In a job with more than
-// reachAllHosts hosts, a rank has partners only on the hosts whose numbers differ from the number
-// of its own host by a power of two.
+// The function "partners" returns the ranks on remote hosts to which a rank connects at the start
+// of the job. If a rank is rank number i on its host, its partner on a remote host with n ranks is
+// rank number i modulo n on that host. In a job with more than reachAllHosts hosts, a rank has
+// partners only on the hosts whose numbers differ from the number of its own host by a power of
+// two.
 func partners(nodes []int, rank int) (to []int) {
 	on := make([][]int, slices.Max(nodes)+1) // ranks by host
 	for r, node := range nodes {

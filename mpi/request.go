@@ -84,11 +84,11 @@ func (r *Request) result() (Status, error) {
 	return status, errors.Join(r.err, err)
 }
 
-// Wait waits for the end of the request. If ctx ends earlier than the request, Wait returns the
-// cause of ctx. If Wait returns the cause of ctx, the request is still in progress and uses the
-// memory of the message, and the caller must call Wait again. The errors of Wait are ErrInactive,
-// ErrTruncated, ErrCancelled, a RankError, the failure of the transport, and the cause of ctx. If
-// the size of the message is not a whole number of values, Wait returns ErrCount.
+// Wait waits for the end of the request. If ctx ends before the request ends, Wait returns the
+// cause of ctx. After Wait has returned the cause of ctx, the request remains in progress and uses
+// the memory of the message, and the caller must call Wait again. The errors of Wait are
+// ErrInactive, ErrTruncated, ErrCancelled, a RankError, the failure of the transport, and the cause
+// of ctx. If the size of the message is not a whole number of values, Wait returns ErrCount.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
 	if ctx == nil {
 		return Status{}, ErrContext
@@ -124,8 +124,9 @@ func (r *Request) Test() (ended bool, s Status, err error) {
 	return true, s, err
 }
 
-// Cancel cancels a receive that no message has matched yet. Wait then returns ErrCancelled for this
-// receive. If the request cannot be cancelled, Cancel returns false, and the request continues.
+// Cancel cancels a receive that no message has matched yet, and returns true. Wait returns
+// ErrCancelled for a cancelled receive. If the request cannot be cancelled, Cancel returns false,
+// and the request continues.
 func (r *Request) Cancel() bool {
 	if !r.Active() {
 		return false
@@ -135,9 +136,9 @@ func (r *Request) Cancel() bool {
 	return r.receive && !r.done && r.c.e.l.Cancel(&r.p)
 }
 
-// Active reports whether the request was started and its end was not yet reported by Wait or Test.
-// A nil request is never active. In all functions and methods that take a request, nil corresponds
-// to MPI_REQUEST_NULL.
+// Active reports whether the request was started, and Wait or Test has not yet returned the result
+// of the request. A nil request is never active. In all functions and methods that take a request,
+// nil corresponds to MPI_REQUEST_NULL.
 func (r *Request) Active() bool { return r != nil && r.active }
 
 // WaitAll waits until all requests have ended. Inactive requests count as ended. If the slice
@@ -241,8 +242,8 @@ func TestAll(statuses []Status, requests ...*Request) (bool, error) {
 	return true, WaitAll(context.Background(), statuses, requests...)
 }
 
-// TestAny polls the transport once. TestAny returns the index and the result of the ended request
-// with the lowest index. If no request has ended, the index is -1.
+// TestAny polls the transport once. If requests have ended, TestAny returns the index and the
+// result of the ended request with the lowest index. If no request has ended, the index is -1.
 func TestAny(requests ...*Request) (int, Status, error) {
 	e, err := engineOf(requests)
 	if e == nil {

@@ -20,17 +20,17 @@ type place struct{ Colour, Key int64 }
 func (c *Comm) Dup(ctx context.Context) (*Comm, error) { return c.Split(ctx, 0, c.rank) }
 
 // SplitByNode returns a communicator of those ranks of this communicator that run on the same host
-// as the caller, in the same order. All ranks must call SplitByNode. The errors of SplitByNode are
-// those of Dup.
+// as the caller, in the same order as in this communicator. All ranks must call SplitByNode. The
+// errors of SplitByNode are those of Dup.
 func (c *Comm) SplitByNode(ctx context.Context) (*Comm, error) {
 	return c.Split(ctx, c.nodes[c.rank], c.rank)
 }
 
-// Split returns a communicator of the ranks that have passed the same colour as this rank. A colour
-// must be 0 or more. The ranks of the new communicator are ordered by their keys. Ranks that have
-// passed the same key keep the order that they have in this communicator. If a rank has passed
-// NoColour, the result of Split at this rank is nil. All ranks must call Split. The errors of Split
-// are the errors of collective operations, ErrContexts, and ErrWrongContext.
+// Split returns a communicator of the ranks that have passed the same colour as this rank to Split.
+// A colour must be 0 or more, or NoColour. The ranks of the new communicator are ordered by their
+// keys. Ranks that have passed the same key keep the order that they have in this communicator. If
+// a rank has passed NoColour, the result of Split at this rank is nil. All ranks must call Split.
+// The errors of Split are the errors of collective operations, ErrContexts, and ErrWrongContext.
 func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	all := make([]place, len(c.ranks))
 	mine := []place{{int64(colour), int64(key)}}
@@ -89,18 +89,17 @@ func (c *Comm) with(members []int, context uint64) (*Comm, error) {
 }
 
 // Create returns a communicator of the ranks of a group, in the order of the group
-// (MPI_Comm_create). If a rank does not belong to the group, the result of Create at this rank is
-// nil. All ranks of this communicator must call Create, and all ranks that belong to one group must
-// pass the same group. In the same collective call of Create, different ranks may pass different
-// groups, if these groups have no ranks in common. The errors of Create are ErrGroup and the errors
-// of Split.
+// (MPI_Comm_create). At a rank that does not belong to the group, the result of Create is nil. All
+// ranks of this communicator must call Create, and all ranks that belong to one group must pass the
+// same group. In the same collective call of Create, different ranks may pass different groups, if
+// these groups have no ranks in common. The errors of Create are ErrGroup and the errors of Split.
 func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 	members, wrong := c.members(g)
 	colour, key := NoColour, g.find(c.ranks[c.rank])
 	if wrong == nil && key >= 0 {
 		colour = members[0]
 	}
-	// A rank that has passed an invalid group calls Split nevertheless, so that the other ranks do
+	// Even if this rank has passed an invalid group, Create calls Split, so that the other ranks do
 	// not wait for this rank.
 	made, err := c.Split(ctx, colour, key)
 	switch {
@@ -114,13 +113,13 @@ func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 }
 
 // CreateGroup works like Create, but is called only by the ranks of the group
-// (MPI_Comm_create_group). CreateGroup works even if other ranks of this communicator are dead.
-// CreateGroup sends messages with the given tag in this communicator, between ranks of the group.
-// During a call of CreateGroup, no other receive may use the same tag. If ctx ends at one rank
-// during CreateGroup, it is possible that some of the other ranks get the new communicator and
-// others get ErrGroup. The errors of CreateGroup are ErrGroup, ErrContexts, ErrWrongContext, and
-// the errors of Send and Recv. If the caller does not belong to the group, CreateGroup returns
-// ErrGroup.
+// (MPI_Comm_create_group). CreateGroup works even if ranks of this communicator that do not belong
+// to the group are dead. CreateGroup sends messages with the given tag in this communicator,
+// between ranks of the group. During a call of CreateGroup, the program must not use the same tag
+// for a receive in this communicator. If ctx ends at one rank during CreateGroup, some ranks of the
+// group might get the new communicator while the rest of the group gets ErrGroup. The errors of
+// CreateGroup are ErrGroup, ErrContexts, ErrWrongContext, and the errors of Send and Recv. If the
+// caller does not belong to the group, CreateGroup returns ErrGroup.
 func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -133,8 +132,8 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	if own < 0 {
 		return nil, fmt.Errorf("%w: this rank does not belong to it", ErrGroup)
 	}
-	// The first rank of the group sends the context of the new communicator to the other ranks of
-	// the group, along a binomial tree.
+	// The context of the new communicator goes from the first rank of the group to all ranks of the
+	// group, along a binomial tree.
 	context, reach := []uint64{0}, 1
 	for own&reach == 0 && reach < len(members) {
 		reach *= 2
@@ -159,9 +158,10 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 	return c.with(members, context[0])
 }
 
-// withoutContext returns the value that CreateGroup sends to other ranks of the group in place of a
-// context, if it has failed. The two lowest bits of the result of withoutContext say whether a rank
-// is dead (3) or this rank has stopped waiting (1). In a valid context, the two lowest bits are 0.
+// withoutContext returns the value that CreateGroup sends in place of a context if CreateGroup has
+// failed with the error "err". The two lowest bits of the result of withoutContext say whether a
+// rank is dead (3) or this rank has stopped waiting (1). In a valid context, the two lowest bits
+// are 0.
 func (c *Comm) withoutContext(err error) uint64 {
 	var gone *RankError
 	if errors.As(err, &gone) {
@@ -195,9 +195,9 @@ func (c *Comm) members(g Group) ([]int, error) {
 	return members, nil
 }
 
-// newContext makes the context of a new communicator. If this rank has made the largest possible
-// number of contexts, the result "full" of newContext is true. The communicator of the World has
-// the context 0.
+// newContext makes the context of a new communicator. The result "full" of newContext is true if
+// this rank has already made the largest possible number of contexts, and otherwise false. The
+// communicator of the World has the context 0.
 func (e *engine) newContext() (context uint64, full bool) {
 	e.lock()
 	defer e.unlock()

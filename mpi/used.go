@@ -2,21 +2,22 @@ package mpi
 
 import "fmt"
 
-// usedWindow is the number of contexts that a rank remembers as used or unused, for each rank that
-// makes contexts. A context that is older than these is refused. Communicators whose contexts come
-// from the same rank are created nearly in the order in which the contexts were made.
+// For each rank that makes contexts, this rank remembers which of the newest usedWindow contexts of
+// that rank were used. A context that is older than the newest usedWindow contexts is refused. The
+// window is large enough, because communicators whose contexts come from the same rank are created
+// nearly in the order in which the contexts were made.
 const usedWindow = 1024
 
-// For the contexts that one rank has made, usedContexts records which of them this rank has already
-// used for a communicator. The algorithm is the sliding window of RFC 4303, section 3.4.3, against
-// repeated packets.
+// usedContexts records which of the contexts that one rank has made this rank has already used for
+// a communicator. The algorithm is the sliding window of RFC 4303, section 3.4.3, against repeated
+// packets.
 type usedContexts struct {
 	newest uint64 // the largest number; 0: none
 	bits   [usedWindow / 64]uint64
 }
 
-// The method "take" records a context number as used. If the number was used before, or is older
-// than the window, the method "take" returns false.
+// The method "take" records the context number n as used, and returns true. If n was used before,
+// or is older than the window, the method "take" returns false.
 func (u *usedContexts) take(n uint64) bool {
 	for ; u.newest < n && u.newest+usedWindow >= n; u.newest++ {
 		u.set(u.newest+1, false)
@@ -39,8 +40,8 @@ func (u *usedContexts) set(n uint64, used bool) {
 	}
 }
 
-// contextUse records, for each rank that has made contexts, which of these contexts this rank has
-// used.
+// contextUse maps each rank that has made contexts to a record of which of these contexts this rank
+// has used.
 type contextUse map[int]*usedContexts
 
 // The method "check" checks the context of a new communicator, and records that it is used. The

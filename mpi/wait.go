@@ -11,11 +11,12 @@ const (
 	// sleepMost is the longest sleep of the helper goroutine, and of a call that waits for
 	// messages.
 	sleepMost = 100 * time.Millisecond
-	// If no call has polled the transport for the time helpEvery, the helper goroutine polls it.
+	// If no call has polled the transport for the time helpEvery, the helper goroutine polls the
+	// transport.
 	helpEvery = 5 * time.Millisecond
-	// A call that waits first polls for the time spinFor, and then sleeps. The time spinFor is
-	// several times the cost of a wake-up, because a sleeping rank delays the ranks that wait for
-	// it.
+	// A call that waits first polls for the time spinFor, and then sleeps. The time spinFor is several
+	// times the cost of a wake-up, because a rank that sleeps delays all ranks that wait for its
+	// messages.
 	spinFor = 300 * time.Microsecond
 	// napMost is the longest sleep with a fabric that cannot wake a sleeping call.
 	napMost = 100 * time.Microsecond
@@ -32,13 +33,12 @@ func (e *engine) now() mono.Time {
 	return e.latest
 }
 
-// The function "later" calls the function fn, on another goroutine, when the given time has passed.
+// The function "later" calls the function fn on a new goroutine when the given time has passed.
 func later(after time.Duration, fn func()) { time.AfterFunc(after, fn) }
 
 // The method "lately" returns the latest reading of the clock since mu was locked. If the clock has
-// not been read since then, the method "lately" reads it. The method "lately" may be called only if
-// the goroutine has neither computed nor waited for long after it locked mu. The caller must hold
-// mu.
+// not been read since mu was locked, the method "lately" reads the clock. The method "lately" may
+// be called only if little time has passed since the goroutine locked mu. The caller must hold mu.
 func (e *engine) lately() mono.Time {
 	if e.latest == 0 {
 		return e.now()
@@ -46,10 +46,10 @@ func (e *engine) lately() mono.Time {
 	return e.latest
 }
 
-// The method "sleep" sleeps until data has possibly arrived, or until the module has work to do.
-// The argument "most" of "sleep" is the longest permitted sleep. If the module already has work to
-// do, or if the sleep would be too short to be useful, the method "sleep" returns false at once.
-// The caller must hold mu, which the method "sleep" releases during the sleep.
+// The method "sleep" sleeps until data might have arrived, until the module has work to do, or for
+// at most the time "most". The result of the method "sleep" tells whether it has slept. The method
+// "sleep" does not sleep if the module already has work to do, or if the sleep would be too short
+// to be useful. The caller must hold mu, which the method "sleep" releases during the sleep.
 func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	begin := e.now()
 	d := most
@@ -133,8 +133,8 @@ func (e *engine) help() {
 	}
 }
 
-// helpOut polls the transport until another call polls it or waits for mu. The result of helpOut is
-// the engine's count of polls.
+// helpOut polls the transport until a call of the program polls the transport or waits for mu. The
+// result of helpOut is the engine's count of polls.
 func (e *engine) helpOut(seen uint64) uint64 {
 	e.lock()
 	defer e.unlock()

@@ -13,7 +13,7 @@ import (
 )
 
 // A Window consists of memory at all ranks of a communicator. Each rank can read and change the
-// memory of every other rank, without a call at the other rank (MPI's one-sided communication).
+// memory of every rank, without a call at that rank (MPI's one-sided communication).
 //
 //	w, err := mpi.NewWindow(ctx, c, make([]float64, 100)) // --> all ranks
 //	err = w.Put(ctx, data, to, at)       // begins, data is lent
@@ -28,8 +28,8 @@ import (
 // Concurrent operations on the same values of a rank take effect in any order. Accumulate,
 // GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value. The atomic operations of
 // one rank take effect in the order of their calls. A rank is allowed to access its own memory as a
-// slice between two Fences, or as long as it holds the Lock of its own memory. While a rank is
-// allowed to access its memory as a slice, other ranks must not access this memory.
+// slice between two Fences, or as long as it holds the Lock of its own memory. While a rank
+// accesses its own memory as a slice, no other rank may access this memory.
 //
 // An operation with NoRank as the target, for example at the edge of a grid, does nothing. The old
 // values that an operation with NoRank as the target returns are zero.
@@ -70,7 +70,7 @@ type target struct {
 	done    func(*btl.Fragment, error)
 }
 
-// windowPart is the message with which a rank describes its memory in a window to the other ranks.
+// windowPart is the message with which a rank describes its memory in a window to all ranks.
 type windowPart struct {
 	Handle uint64
 	Count  int64
@@ -78,10 +78,10 @@ type windowPart struct {
 }
 
 // NewWindow makes a window of the memory of all ranks of a communicator. Each rank passes its own
-// memory, of any length, and all ranks must call NewWindow. The memory belongs to the window until
-// Free. The errors of NewWindow are the errors of Dup, ErrType, and ErrCount (if the ranks differ
-// in the size of a value). If the number of this rank's windows with memory has reached seven
-// eighths of Transport.RegionsMax, NewWindow returns btl.ErrAgain. If the memory cannot be
+// memory, of any length, and all ranks must call NewWindow. The passed memory belongs to the window
+// until Free. The errors of NewWindow are the errors of Dup, ErrType, and ErrCount (if the ranks
+// differ in the size of a value). If the number of this rank's windows with memory has reached
+// seven eighths of Transport.RegionsMax, NewWindow returns btl.ErrAgain. If the memory cannot be
 // registered for remote access, NewWindow returns the error of the registration.
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
@@ -142,8 +142,8 @@ func (w *window) open(ctx context.Context) error {
 }
 
 // The method "expose" registers this rank's memory as a memory region for remote access. Windows
-// use at most seven eighths of the module's memory regions, and the remaining regions are left for
-// large messages.
+// use at most seven eighths of the module's memory regions, so that one eighth remains for large
+// messages.
 func (w *window) expose() (err error) {
 	e := w.c.e
 	most := e.m.Config().RegionsMax
@@ -164,9 +164,9 @@ func (t *target) ended(err error) {
 	}
 }
 
-// Free waits until all ranks have called Free and all their operations are complete, and then ends
-// the window. The errors of Free are those of Fence. The window ends even if Free returns an error,
-// except if ctx has ended.
+// Free waits until all ranks have called Free and the window operations of all ranks are complete,
+// and then ends the window. The errors of Free are those of Fence. If Free returns an error, the
+// window ends nevertheless, unless ctx has ended.
 func (w *Window[T]) Free(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -184,8 +184,8 @@ func (w *Window[T]) Free(ctx context.Context) error {
 	return err
 }
 
-// The method "close" ends all remote access to this rank's memory in the window. The caller must
-// hold mu.
+// The method "close" makes this rank's memory in the window inaccessible for other ranks. The
+// caller must hold mu.
 func (w *window) close() {
 	if w.freed {
 		return
@@ -213,7 +213,7 @@ func (w *Window[T]) Len(rank int) int {
 // Put begins to write the slice "data" to the memory of a rank, from the index "at" on. Put waits
 // until the transport can take the data, and usually returns before the data is written. The errors
 // of Put are ErrRank, ErrBounds, a RankError, ErrFinalized, and the cause of ctx. If Put returns
-// the cause of ctx, it is possible that a part of the data is written later.
+// the cause of ctx, a part of the data might be written later.
 func (w *Window[T]) Put(ctx context.Context, data []T, to, at int) error {
 	b, _ := bytesOf(data) // the window's type was already checked
 	return w.w.move(ctx, b, to, at, false)
@@ -226,9 +226,9 @@ func (w *Window[T]) Get(ctx context.Context, data []T, from, at int) error {
 	return w.w.move(ctx, b, from, at, true)
 }
 
-// Flush waits until all operations of this process with a target rank are complete, both here and
-// at the target rank. If operations have failed since the previous Flush, Flush returns the error
-// of the first of them. The other errors of Flush are those of Put.
+// Flush waits until all operations of this process with a target rank are complete, both in this
+// process and at the target rank. If operations have failed since the previous Flush, Flush returns
+// the error of the first failed operation. Flush can also return all errors of Put.
 func (w *Window[T]) Flush(ctx context.Context, rank int) error { return w.w.flush(ctx, rank) }
 
 // FlushAll calls Flush for all ranks.
@@ -255,8 +255,8 @@ func (w *Window[T]) Lock(ctx context.Context, rank int, alone bool) error {
 }
 
 // Unlock calls Flush for the rank, and then releases the lock. If this process does not hold the
-// lock, Unlock returns ErrInactive. The other errors of Unlock are those of Flush. Unlock releases
-// the lock even if it returns an error, unless ctx has ended.
+// lock, Unlock returns ErrInactive. Unlock can also return all errors of Flush. If the call of
+// Flush fails, Unlock releases the lock nevertheless, unless ctx has ended.
 func (w *Window[T]) Unlock(ctx context.Context, rank int) error { return w.w.unlock(ctx, rank) }
 
 // LockAll takes a shared Lock of each rank, one rank after the other.
@@ -443,7 +443,7 @@ func (w *window) flushLocked(ctx context.Context, rank int) error {
 
 // The method "hasten" makes a rank acknowledge puts at once, instead of after the acknowledgement
 // delay. The method "hasten" reads one byte of the rank's memory, and the packet with the reply
-// also contains the acknowledgement of the puts. The caller must hold mu.
+// contains the acknowledgement of the puts. The caller must hold mu.
 func (w *window) hasten(rank int) {
 	e, t := w.c.e, &w.targets[rank]
 	if !t.put || t.under == 0 {
@@ -466,8 +466,8 @@ func (w *window) hasten(rank int) {
 	t.put = false
 }
 
-// flushAll waits until all operations with all ranks are complete. If operations with a rank have
-// failed, flushAll still waits for the operations with the other ranks, unless ctx has ended.
+// flushAll waits until all operations with all ranks are complete. Even if operations with one rank
+// have failed, flushAll waits for the operations with all ranks, unless ctx has ended.
 func (w *window) flushAll(ctx context.Context) (err error) {
 	if ctx == nil {
 		return ErrContext

@@ -67,7 +67,7 @@ func parseWindowHead(b []byte) windowHead {
 }
 
 // A windowOp is the state of an operation in progress with a rank, or an unused structure that is
-// kept for reuse.
+// stored for reuse.
 type windowOp struct {
 	w          *window
 	rank       int
@@ -82,18 +82,18 @@ type windowOp struct {
 
 // Accumulate begins to combine the slice "data" with the values of a rank, from the index "at" on.
 // The rank's values are the low operands of op. The argument "op" of Accumulate must be Sum, Prod,
-// Min, Max, And, Or, Xor or Replace. For any other op, Accumulate returns ErrConfig. The other
-// errors of Accumulate are those of Put. The caller may change the slice "data" when Accumulate has
-// returned.
+// Min, Max, And, Or, Xor or Replace. For any op except Sum, Prod, Min, Max, And, Or, Xor and
+// Replace, Accumulate returns ErrConfig. Accumulate can also return all errors of Put. The caller
+// may change the slice "data" when Accumulate has returned.
 func (w *Window[T]) Accumulate(ctx context.Context, data []T, to, at int, op Op[T]) error {
 	b, _ := bytesOf(data)
 	return w.w.accumulate(ctx, b, nil, to, at, op.code)
 }
 
 // GetAccumulate works like Accumulate, and stores the previous values of the rank in the slice
-// "old". The slice "old" must be as long as the slice "data". The slices "old" and "data" may be
-// the same slice, but must not overlap in any other way (ErrConfig). If the argument "op" is Keep,
-// GetAccumulate is an atomic Get, and the slice "data" may be nil.
+// "old". The slice "old" must be as long as the slice "data". If the slices "old" and "data" are
+// not identical, they must not overlap (ErrConfig). If the argument "op" is Keep, GetAccumulate is
+// an atomic Get, and the slice "data" may be nil.
 func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int, op Op[T]) error {
 	if op.code == opKeep && data == nil {
 		data = old // old has the right length, and its content is unused
@@ -119,10 +119,10 @@ func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T
 }
 
 // CompareAndSwap compares the value at the index "at" of a rank's memory with the argument
-// "expected". If the bits of the compared values are equal, CompareAndSwap writes the argument
-// "value" to the index "at". CompareAndSwap returns the previous value. The errors of
-// CompareAndSwap are those of Put, and ErrType for structs with padding, because the bytes of
-// padding are undefined.
+// "expected". If the bits of the two compared values are equal, CompareAndSwap writes the argument
+// "value" to the index "at" of the rank's memory. Whether the values are equal or not,
+// CompareAndSwap returns the previous value at the index "at". The errors of CompareAndSwap are
+// those of Put, and ErrType for structs with padding, because the bytes of padding are undefined.
 func (w *Window[T]) CompareAndSwap(ctx context.Context, expected, value T, to, at int,
 ) (old T, err error) {
 	if t := reflect.TypeFor[T](); fieldBytes(t) != t.Size() {
@@ -205,8 +205,8 @@ func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank
 // The method "ask" sends a request to a rank, waits for the reply, and copies the reply to the
 // slice "old". The caller must hold mu.
 func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []byte) error {
-	// The reply is first received into a buffer, because a request that is in progress when ctx
-	// ends must not write to the caller's memory.
+	// The method "ask" receives the reply into a separate buffer, because a reply that arrives after
+	// the end of ctx must not be written to the caller's memory.
 	var into []byte
 	if len(old) > 0 {
 		into = make([]byte, len(old))
@@ -227,7 +227,7 @@ func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []by
 
 // The method "begin" begins a request to a rank. If the slice "old" is not nil, or if the argument
 // "waited" is true, the target rank sends a reply. If the argument "waited" is true, the caller of
-// "begin" must wait for the reply, and then release the operation.
+// "begin" must wait for the reply, and then free the returned windowOp.
 func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []byte, waited bool,
 ) (*windowOp, error) {
 	e := w.c.e
@@ -274,8 +274,8 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 // waits.
 func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*windowOp, error) {
 	t := &w.targets[rank]
-	// An Unlock ignores the limits on operations in progress, because otherwise an Unlock could wait
-	// for a rank that makes no progress.
+	// An Unlock ignores the limits on operations in progress, because an Unlock that waits for the end
+	// of operations could wait for ever for a rank that makes no progress.
 	if kind != windowUnlock || w.free == nil && len(w.ops) >= windowOpsAll {
 		if err := w.awaitRoom(ctx, t); err != nil {
 			return nil, err
@@ -298,8 +298,8 @@ func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*window
 	return op, nil
 }
 
-// awaitRoom waits until the limits on the number of operations in progress permit another operation
-// with a target rank.
+// awaitRoom waits until the limits on the number of operations in progress permit one more
+// operation with a target rank.
 func (w *window) awaitRoom(ctx context.Context, t *target) error {
 	if w.roomFor(t) {
 		return nil
@@ -307,7 +307,7 @@ func (w *window) awaitRoom(ctx context.Context, t *target) error {
 	return w.c.e.until(ctx, func() bool { return w.roomFor(t) })
 }
 
-// roomFor reports whether the limits on the number of operations in progress permit another
+// roomFor reports whether the limits on the number of operations in progress permit one more
 // operation with a target rank.
 func (w *window) roomFor(t *target) bool {
 	return t.ops < windowOpsMax && t.sending < windowSendsMax &&

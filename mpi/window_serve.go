@@ -10,7 +10,8 @@ import (
 )
 
 // A windowServer carries out the requests of other ranks while this rank polls the transport. A
-// windowServer carries out the requests in the order in which receives have matched them.
+// windowServer carries out requests in the order in which the posted receives have matched the
+// requests.
 type windowServer struct {
 	places  int              // number of receive buffers for requests
 	posted  []*servedRequest // posted receives, the oldest first
@@ -31,11 +32,12 @@ func (s *windowServer) waits(rank int) bool {
 
 // A window starts with windowPlaces receive buffers for requests. When fewer than windowReserve
 // buffers are free, the window adds buffers. A request that is sent by rendezvous occupies a buffer
-// from its announcement until its sender has delivered the data. A rank that runs this library has
-// at most windowSendsMax announced requests at the same time, apart from a few Unlocks. If a rank
-// occupies more than windowHeldMax receive buffers, the window ends the rank's connection, because
-// the rank blocks other ranks. If more than windowRepliesMax replies to a rank are not delivered
-// yet, the window ends the rank's connection.
+// from its announcement until its sender has delivered the data. A rank that follows the protocol
+// has at most windowSendsMax announced requests at the same time, in addition to a few Unlocks. If
+// a rank occupies more than windowHeldMax receive buffers, the window closes the connection to the
+// rank, because this rank could otherwise occupy the buffers that other ranks need. If more than
+// windowRepliesMax replies to a rank are not delivered yet, the window closes the connection to the
+// rank.
 const (
 	windowPlaces     = 16
 	windowReserve    = 4
@@ -66,7 +68,8 @@ type lockWaiting struct {
 	tag  uint32
 }
 
-// The method "serve" begins to receive requests of other ranks. The caller must hold mu.
+// The method "serve" begins to receive the requests that other ranks send to this window. The
+// caller must hold mu.
 func (w *window) serve() error {
 	s := &w.server
 	s.holders, s.replied = make([]lockKind, w.c.Size()), make([]int, w.c.Size())
@@ -77,7 +80,7 @@ func (w *window) serve() error {
 	return w.c.e.broken
 }
 
-// addPlace adds a receive buffer, so that one more request can be received at the same time.
+// addPlace adds a receive buffer, so that the window can receive one more request at the same time.
 func (w *window) addPlace() {
 	w.server.places++
 	q := &servedRequest{w: w}
@@ -86,7 +89,8 @@ func (w *window) addPlace() {
 	w.post(q)
 }
 
-// If too few receive buffers are free, addPlaces adds some.
+// If fewer than windowReserve receive buffers for requests are free, addPlaces adds receive
+// buffers.
 func (w *window) addPlaces() {
 	s := &w.server
 	if w.freed || s.free() >= windowReserve {
@@ -144,8 +148,8 @@ func (w *window) post(q *servedRequest) {
 }
 
 // The method "arrived" carries out the received requests. The requests of one rank are carried out
-// in the order in which they were sent. If the data of a request has not arrived completely, the
-// later requests of the same rank must wait.
+// in the order in which they were sent. As long as the data of a request has not arrived
+// completely, the later requests of the same rank wait.
 func (w *window) arrived() {
 	s := &w.server
 	for i := 0; i < len(s.posted); {
@@ -264,8 +268,8 @@ func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 }
 
 // The method "grant" gives the lock of this rank's memory to the rank that has waited longest. If
-// the rank that has waited longest has requested a shared lock, the ranks directly behind it in the
-// queue that also wait for a shared lock get the lock at the same time.
+// this rank has requested a shared lock, all ranks in the queue before the first request for an
+// exclusive lock get the lock at the same time.
 func (w *window) grant() {
 	s := &w.server
 	for len(s.waiting) > 0 {

@@ -25,13 +25,13 @@ type Job interface {
 	// NodeOf returns the number of the host of a rank, and Nodes returns the number of hosts.
 	NodeOf(rank int) int
 	Nodes() int
-	// Exchange waits until all ranks have passed a value for the same key, and returns the values
-	// of all ranks. The index of a value is its rank.
+	// Exchange waits until all ranks have passed a value for the same key, and returns the values of
+	// all ranks. The value of rank i is at index i of the result.
 	Exchange(ctx context.Context, key string, value []byte) ([][]byte, error)
 	// Fence returns when all ranks have called Fence.
 	Fence(ctx context.Context) error
-	// Finalize ends the membership of this process in the job. No other method is called after
-	// Finalize.
+	// Finalize ends the membership of this process in the job. After Finalize, a World calls no method
+	// of the Job.
 	Finalize(ctx context.Context) error
 }
 
@@ -134,8 +134,8 @@ func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 }
 
 // The function "join" makes the World of a job with the given engine. If the function "join" fails,
-// it closes the engine. The argument "try" of "join" is the number of earlier attempts, with other
-// engines.
+// it closes the engine e. The argument "try" of "join" is the number of failed attempts to join the
+// job with earlier engines.
 func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World, error) {
 	names, err := job.Exchange(ctx, "mpi-"+strconv.Itoa(try), bytes.Clone(e.m.Name()))
 	if err == nil {
@@ -156,9 +156,9 @@ func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World,
 	return w, nil
 }
 
-// makeRoom raises the limits of the transport so that all ranks of a job can connect. The raised
-// limits suffice even if all ranks are on one host, and even if connections of dead ranks count in
-// the limits.
+// makeRoom raises the limits in the transport's Config so that all ranks of a job can connect to
+// each other. The raised limits suffice even if all ranks are on one host, and even if connections
+// of dead ranks count in the limits.
 func makeRoom(cfg *btl.Config, ranks int) {
 	cfg.PeersMax = max(cfg.PeersMax, min(4096+ranks, 1<<20))
 	if cfg.PeersPerHost == 0 {
@@ -191,10 +191,9 @@ func openEngine(info fabric.Info, job Job, cfg Config) (*engine, error) {
 }
 
 // The function "crowded" reports whether the number of ranks on this host exceeds the number of
-// CPUs that this process may use. The function "crowded" also returns true for a rank that is
-// pinned to one CPU, even if no other rank uses that CPU. A true result of "crowded" for a pinned
-// rank does no harm, because a rank with a CPU of its own is never preempted and therefore never
-// yields.
+// CPUs that this process may use. For a rank that is pinned to one CPU, the function "crowded"
+// returns true even if the rank is alone on that CPU. A true result of "crowded" for a pinned rank
+// does no harm, because a rank with a CPU of its own is never preempted and therefore never yields.
 func crowded(job Job) bool {
 	here := 0
 	for rank := range job.Size() {
@@ -212,10 +211,10 @@ func (w *World) Job() Job { return w.job }
 const leaveTimeout = time.Second
 
 // Finalize waits until all ranks have called Finalize and all messages that this rank has sent have
-// arrived, and then ends the membership in the job. Finalize does not wait for dead ranks. The
-// membership in the job ends even if Finalize returns an error. After Finalize, every use of the
-// World returns ErrFinalized. The error of Finalize is the reason why a rank did not call Finalize,
-// or why a sent message did not arrive.
+// arrived, and then ends the membership in the job. Finalize does not wait for dead ranks. If
+// Finalize returns an error, the membership in the job has ended nevertheless. After Finalize,
+// every use of the World returns ErrFinalized. The error of Finalize is the reason why a rank did
+// not call Finalize, or why a sent message did not arrive.
 func (w *World) Finalize(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -252,9 +251,9 @@ func (w *World) Finalize(ctx context.Context) error {
 	return errors.Join(err, w.job.Finalize(ctx))
 }
 
-// The method "fence" waits for all ranks in the launcher's barrier, which waits even for dead
-// ranks. If a rank has died, the method "fence" waits for at most leaveTimeout, and returns a
-// RankError.
+// The method "fence" waits for all ranks in the launcher's barrier. Because this barrier never ends
+// if a dead rank is missing, the method "fence" waits for at most leaveTimeout after the death of a
+// rank, and then returns a RankError.
 func (w *World) fence(ctx context.Context) error {
 	e := w.e
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -293,8 +292,8 @@ func (w *World) flush(ctx context.Context) error {
 }
 
 // flushTo waits until all messages to the given world ranks have arrived or are known to be lost.
-// If messages were lost, the result "lost" of flushTo says why the first of them was lost. The
-// caller must hold mu.
+// The result "lost" of flushTo is nil if all messages have arrived, and otherwise the reason why
+// the first of the lost messages was lost. The caller must hold mu.
 func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	w := e.newWaiter(0)
 	for _, rank := range ranks {

@@ -8,7 +8,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// AgentConfig identifies an agent.
+// AgentConfig holds the identity of an agent, the name of its manager, and the addresses of its
+// host.
 type AgentConfig struct {
 	Host     string // this host's name in the manager's file
 	Manager  string // the name of the only manager that is obeyed
@@ -23,8 +24,8 @@ type AgentConfig struct {
 // changed.
 type Change struct {
 	Vport uint8
-	// Moved is true if the port has left its switch, for a different switch or for no switch. If Moved
-	// is true, the addresses that the port has learned on its previous switch are invalid.
+	// Moved is true if the port has left its previous switch, so that the addresses that the port has
+	// learned on the previous switch are invalid.
 	Moved bool
 }
 
@@ -49,7 +50,8 @@ type PortState struct {
 
 // Agent is the host side of the management of virtual switches (the VEMA of Omni-Path). An Agent
 // connects only to managers with the configured name. An Agent accepts its configuration only from
-// the manager that holds the Agent's lease.
+// the manager to which the Agent has granted the lease (the temporary right to configure the
+// Agent).
 type Agent struct {
 	cfg     AgentConfig
 	ports   [VportMax + 1]*PortState
@@ -72,7 +74,8 @@ type Agent struct {
 	Stats AgentStats
 }
 
-// AgentStats count management messages.
+// AgentStats holds the numbers of the requests that an agent has received and refused, of malformed
+// messages, and of traps.
 type AgentStats struct {
 	Requests   uint64 `json:"requests"`
 	Malformed  uint64 `json:"malformed"`
@@ -87,7 +90,7 @@ type Outgoing struct {
 	Data []byte
 }
 
-// An agent sends at most trapsMax traps per trapWindow (4.096 us * 2^18).
+// An agent sends at most trapsMax traps in each period of the length trapWindow (4.096 us * 2^18).
 const (
 	trapsMax   = 4
 	trapWindow = 4096 * (1 << responseTimeCode) * time.Nanosecond
@@ -102,8 +105,8 @@ func (a *Agent) Config() AgentConfig { return a.cfg }
 // LID returns this host's LID, or 0 until a manager has assigned one.
 func (a *Agent) LID() uint32 { return a.lid }
 
-// LIDs returns the table of LIDs, which has the addresses of the other hosts. The caller must not
-// change the returned slice.
+// LIDs returns the table of LIDs, which maps the LID of each host to the host's addresses. The
+// caller must not change the returned slice.
 func (a *Agent) LIDs() []LIDEntry { return a.lids }
 
 // Port returns the port with number vport, or nil if the agent never had such a port.
@@ -120,17 +123,18 @@ func (a *Agent) Ports() []*PortState {
 	return all
 }
 
-// Lease returns the latest lease, and whether the lease is valid at the time "now".
+// Lease returns the latest lease that a manager has got, and reports whether this lease is valid at
+// the time "now".
 func (a *Agent) Lease(now mono.Time) (Lease, bool) {
 	return a.lease, a.holder != 0 && now < a.until
 }
 
 // Refused returns the reason why the manager does not accept this host, or StatusOK. StatusInvalid
-// means that the manager's file does not name the host. StatusBusy means that another host with the
-// same name or the same addresses is connected. StatusUnproven means that the manager could not
+// means that the manager's file does not name the host. StatusBusy means that a different host with
+// the name or an address of this host is connected. StatusUnproven means that the manager could not
 // verify the addresses that this host has registered. StatusVersion means that the manager and this
-// host do not use the same method to verify addresses. StatusOK means that no manager has refused
-// the host.
+// host use different methods to verify addresses. StatusOK means that no manager has refused this
+// host.
 func (a *Agent) Refused() Status {
 	if a.holder > 0 {
 		return StatusOK
@@ -169,8 +173,8 @@ func (a *Agent) Connect(conn int) {
 }
 
 // Disconnect tells the agent that the connection with the number "conn" has ended. A disconnection
-// does not change the ports. The manager's lease stays valid until it expires, so that the manager
-// still has the lease if it reconnects before that.
+// does not change the ports. The manager's lease stays valid until the lease expires, so that a
+// manager that reconnects before this time still has the lease.
 func (a *Agent) Disconnect(conn int) {
 	delete(a.keys, conn)
 	a.conns = slices.DeleteFunc(a.conns, func(c int) bool { return c == conn })
@@ -296,13 +300,12 @@ func (a *Agent) SetLink(now mono.Time, vport uint8, up bool) {
 	a.trap(now, p, TrapLink)
 }
 
-// listMax is the largest number of addresses in a device's list of unicast addresses, and in its
-// list of multicast addresses.
+// A device has a list of unicast addresses and a list of multicast addresses, and listMax is the
+// largest number of addresses in each list.
 const listMax = 4096
 
 // SetMACs tells the agent which addresses a port's device has in addition to the port's base MAC.
-// The agent sends a trap for the unicast list if it has changed, and for the multicast list if it
-// has changed.
+// For each of the two lists, unicast and multicast, the agent sends a trap if the list has changed.
 func (a *Agent) SetMACs(now mono.Time, vport uint8, unicast, multicast []MAC) {
 	p := a.ports[vport]
 	if p == nil {
@@ -356,7 +359,7 @@ func (a *Agent) trap(now mono.Time, p *PortState, opcode uint8) {
 	}
 }
 
-// refresh rebuilds a port's Tables.
+// refresh makes new Tables for a port from the port's present configuration.
 func (a *Agent) refresh(p *PortState, moved bool) {
 	p.Info.LinkStatus = LinkDown
 	p.Info.OperState = StateDropAll

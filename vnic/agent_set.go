@@ -7,7 +7,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// set handles a Set request of a manager.
+// set handles a Set request from a manager, and returns the status and the data of the response.
 func (a *Agent) set(now mono.Time, conn int, m *Message) (Status, []byte) {
 	switch m.Attr {
 	case AttrLease:
@@ -53,9 +53,9 @@ func (a *Agent) set(now mono.Time, conn int, m *Message) (Status, []byte) {
 }
 
 // setLease grants the lease to a manager if no other manager holds an unexpired lease. A restarted
-// manager counts as a different manager, and does not hold the lease of its earlier run. A manager
-// that has lost its connection still holds its lease when it connects again before the lease
-// expires.
+// manager counts as a different manager, and does not hold the lease of its earlier run. If a
+// manager has lost its connection and connects again before its lease expires, the manager still
+// holds the lease.
 func (a *Agent) setLease(now mono.Time, conn int, data []byte) (Status, []byte) {
 	l, err := ParseLease(data)
 	if err != nil || l.Manager != a.cfg.Manager {
@@ -96,8 +96,8 @@ func (a *Agent) setLIDs(m *Message) Status {
 }
 
 // keepLIDs merges the new table of LIDs, "list", with the old table. If the new table has no
-// addresses for a host, keepLIDs copies the host's addresses from the old table. The addresses from
-// the old table are not copied if another host in the new table has one of them.
+// addresses for a host, keepLIDs copies the host's addresses from the old table. keepLIDs does not
+// copy addresses from the old table if the new table has one of them for a different host.
 func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	kept := make([]LIDEntry, 0, len(list))
 	for _, e := range list {
@@ -122,8 +122,8 @@ func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	return kept
 }
 
-// setInfo creates or changes a port. From the message, setInfo does not copy the values that the
-// device or the agent determines.
+// setInfo creates or changes a port. setInfo ignores those values in the message that the device or
+// the agent determines.
 func (a *Agent) setInfo(m *Message) (Status, []byte) {
 	info, err := ParseVportInfo(m.Data)
 	if err != nil || m.Vport() == 0 || info.Validate() != nil || info.EncapSLID != a.lid {

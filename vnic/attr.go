@@ -3,7 +3,7 @@ package vnic
 import "fmt"
 
 // The constants below are sizes in bytes. MACEntriesPerMsg, MACsPerMsg and MembersPerMsg are the
-// largest numbers of table rows in one message.
+// largest numbers of table rows, one for each kind of table, that fit in one management message.
 const (
 	macHeaderBytes    = 8
 	macEntryBytes     = 16

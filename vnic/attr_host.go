@@ -13,8 +13,8 @@ const (
 	LeaseMsMax       = 60_000
 )
 
-// Ways are the endpoint names by which other hosts reach and recognize a host. An endpoint name is
-// an opaque fabric address.
+// Ways holds a host's endpoint names, to which remote hosts send packets for the host, and by which
+// they recognize packets from the host. An endpoint name is an opaque fabric address.
 type Ways struct {
 	Receive [][]byte // receiving endpoints; each flow uses one of these
 	Send    [][]byte // endpoints from which the host sends
@@ -24,8 +24,8 @@ type Ways struct {
 // Equal reports whether two hosts have the same endpoint names.
 func (w *Ways) Equal(o *Ways) bool { return string(w.append(nil)) == string(o.append(nil)) }
 
-// The method "complete" reports whether there is at least one endpoint name of each kind, so that
-// other hosts can reach the host.
+// The method "complete" reports whether there is at least one endpoint name of each kind (Receive,
+// Send and Module), so that remote hosts can reach the host.
 func (w *Ways) complete() bool { return len(w.Receive) > 0 && len(w.Send) > 0 && len(w.Module) > 0 }
 
 // The method "none" reports whether a host has no endpoint names. In a table of LIDs, an entry
@@ -57,8 +57,8 @@ func (w *Ways) append(b []byte) []byte {
 
 func appendName(b, name []byte) []byte { return append(append(b, byte(len(name))), name...) }
 
-// The type "cursor" reads a list of endpoint names. The field "bad" is set at the first missing
-// name.
+// The type "cursor" reads a list of endpoint names. The field "bad" becomes true when the list ends
+// before the last expected name.
 type cursor struct {
 	b   []byte
 	bad bool
@@ -151,8 +151,8 @@ func NameOK(s string) bool {
 	return true
 }
 
-// Lease is a manager's temporary right to configure an agent. Until the lease expires, no other
-// manager may change the configuration of the agent.
+// Lease is a manager's temporary right to configure an agent. Until the lease expires, only the
+// manager that holds the lease may change the configuration of the agent.
 type Lease struct {
 	Manager  string
 	Instance uint64 // random number of this run of the manager
@@ -187,7 +187,7 @@ func ParseLease(b []byte) (l Lease, err error) {
 	return l, nil
 }
 
-// LIDEntry maps a LID to the endpoint names of its host.
+// LIDEntry maps a LID to the endpoint names of the host with this LID.
 type LIDEntry struct {
 	LID  uint32
 	Ways Ways
@@ -213,7 +213,7 @@ func lidMessages(list []LIDEntry) [][]byte {
 	return append(all, data)
 }
 
-// ParseLIDs decodes the data of one message with LID entries.
+// ParseLIDs decodes the LID entries in the data of one management message.
 func ParseLIDs(b []byte) (list []LIDEntry, err error) {
 	c := cursor{b: b}
 	for len(c.b) > 0 {

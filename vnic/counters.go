@@ -68,8 +68,8 @@ const (
 	numCounters
 )
 
-// counterNames are the names of the counters. A counter that also exists in Omni-Path has the name
-// that "ethtool -S" shows for it there.
+// counterNames are the names of the counters. A counter of Omni-Path has the same name as in the
+// output of "ethtool -S" for an Omni-Path VNIC device.
 var counterNames = [numCounters]string{
 	TxErrors: "tx_errors", RxErrors: "rx_errors",
 	TxPackets: "tx_packets", RxPackets: "rx_packets", TxBytes: "tx_bytes", RxBytes: "rx_bytes",
@@ -106,7 +106,7 @@ func Counters() []Counter {
 	return all
 }
 
-// Counts are the values of all counters of a port, or of a part of a port.
+// Counts holds the values of all counters of a port, or of one Egress or Ingress of a port.
 type Counts [numCounters]uint64
 
 func (c *Counts) countCongestion(h *Header) {
@@ -127,8 +127,8 @@ func (c *Counts) Add(o *Counts) {
 
 const fcsBytes = 4
 
-// sizeClass returns the index of a frame's size class, from 0 (64 bytes) to 6. The argument
-// "wireBytes" of sizeClass includes the FCS.
+// sizeClass returns the index of a frame's size class, from 0 (frames of 64 bytes) to 6 (the
+// largest frames). The argument "wireBytes" of sizeClass includes the FCS.
 func sizeClass(wireBytes int) Counter {
 	switch {
 	case wireBytes <= 64:
@@ -157,10 +157,11 @@ func (c *Counts) CountRx(i *FrameInfo, frameBytes, n int) {
 	c.count(i, frameBytes, n, RxPackets, RxBytes, RxUnicast, Rx64)
 }
 
-// The method "count" counts n frames that were sent, or n frames that were received. The argument
-// "cast" of the method "count" is the first of four consecutive counters, for unicast, group,
-// untagged and tagged frames. The argument "size" of the method "count" is the first of several
-// consecutive counters, one for each class of frame sizes.
+// The method "count" adds n frames to the counters of sent frames or to the counters of received
+// frames, which the arguments select. The argument "cast" of the method "count" is the first of
+// four consecutive counters, for unicast, group, untagged and tagged frames. The argument "size" of
+// the method "count" is the first of several consecutive counters, one for each class of frame
+// sizes.
 func (c *Counts) count(i *FrameInfo, frameBytes, n int, packets, bytes, cast, size Counter) {
 	wire := max(frameBytes, FrameBytesMin) + fcsBytes
 	c[packets] += uint64(n)

@@ -15,9 +15,10 @@
 //
 // A host of the fabric has a LID, a number of 24 bits. A switch (VESW) has a number of 12 bits. A
 // host's port on a switch is a vport, with a number from 1 to 255. A Tables value determines the
-// destinations of the frames of a port. A Tables value is immutable, and is replaced as a whole.
+// destinations of the frames of a port. A Tables value is immutable, so that a change of the
+// configuration replaces the whole Tables value.
 //
 // Package vnic reads no clock, starts no goroutine and has no lock of its own. Only one goroutine
-// at a time may use a value of package vnic, except that all goroutines may share Tables. The
-// packet formats and diagrams are in docs/vnic.md.
+// at a time may use a value of package vnic, except that several goroutines may read the same
+// Tables. The packet formats and diagrams are in docs/vnic.md.
 package vnic

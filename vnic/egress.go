@@ -23,9 +23,9 @@ type Decision struct {
 }
 
 // Egress forwards the frames from a port's device. A port with several transmit queues has one
-// Egress for each queue, and all these Egresses have the same Tables.
+// Egress for each queue, and all Egresses of a port use the same Tables.
 type Egress struct {
-	// Counts are the counters of the frames that this Egress has sent and dropped.
+	// Counts holds the counters of the frames from the device that this Egress has sent or dropped.
 	Counts Counts
 	tables *Tables
 	fdb    *FDB
@@ -43,15 +43,16 @@ type Locker interface {
 }
 
 // NewEgress returns an Egress that drops all frames until SetTables is called. All Egresses and the
-// Ingress of a port share the learned addresses in "fdb" and "near". The lock "guard" is held
-// during every use of "fdb" and "near". If only one goroutine uses "fdb" and "near", "guard" may be
-// nil. The argument "queues" of NewEgress is the number of Egresses that share the port's rate
-// limit for group frames.
+// Ingress of a port share the learned addresses in "fdb" and "near". The Egress holds the lock
+// "guard" during every use of "fdb" and "near". The argument "guard" may be nil if only one
+// goroutine uses "fdb" and "near". The argument "queues" of NewEgress is the number of Egresses
+// that share the port's rate limit for group frames.
 func NewEgress(fdb *FDB, near *Neighbours, guard Locker, queues int) *Egress {
 	return &Egress{fdb: fdb, near: near, guard: guard, queues: uint32(max(queues, 1))}
 }
 
-// SetTables replaces the tables. If t is nil, the Egress drops all frames.
+// SetTables makes the Egress use the tables t instead of its previous tables. If t is nil, the
+// Egress drops all frames.
 func (e *Egress) SetTables(t *Tables) {
 	e.tables = t
 	if t != nil {
@@ -62,16 +63,18 @@ func (e *Egress) SetTables(t *Tables) {
 // Tables returns the tables in use, or nil before SetTables.
 func (e *Egress) Tables() *Tables { return e.tables }
 
-// Forward decides what to do with a frame from the port's device. The slice "frame" needs to
-// contain only the headers of the frame. Forward counts dropped frames. The caller of an Egress
-// must count sent frames by Counts.CountTx.
+// Forward decides what to do with a frame from the port's device. The slice "frame" may contain
+// only the headers of the frame, and the argument "frameBytes" is the size of the whole frame.
+// Forward counts a frame that it drops. A frame that Forward does not drop must be counted by the
+// caller, with Counts.CountTx.
 func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decision) {
 	return e.ForwardLarge(now, frame, frameBytes, 1)
 }
 
 // ForwardLarge works like Forward, for a large frame that will be split into the given number of
-// frames. The argument "frameBytes" of ForwardLarge is the size of the largest frame after the
-// split. A dropped large frame counts as one frame.
+// frames. The argument "frameBytes" of ForwardLarge is the size of the largest of the frames into
+// which the large frame will be split. If ForwardLarge drops a large frame, the counters count one
+// dropped frame.
 func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames int) (d Decision) {
 	info, ok := Inspect(frame)
 	t := e.tables

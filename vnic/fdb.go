@@ -27,8 +27,9 @@ type fdbValue struct {
 func (v fdbValue) owner() uint32 { return v.lid }
 
 // FDB (forwarding database) maps the source addresses of received frames to the hosts that sent the
-// frames. Entries of an FDB expire, and the number of entries is limited. In a full FDB, each host
-// is entitled to an equal share of the entries.
+// frames. Entries of an FDB expire, and the number of entries is limited. In a full FDB, a new
+// entry of a host with less than an equal share of the entries replaces an entry of a host with
+// more than an equal share.
 type FDB struct {
 	ageing  time.Duration
 	max     int
@@ -39,8 +40,8 @@ type FDB struct {
 // sweepEvery is the minimum time between two searches of a full table for expired entries.
 const sweepEvery = time.Second
 
-// Configure sets the ageing time of entries and the largest number of entries. If the largest
-// number of entries is reduced, the excess entries stay until they expire.
+// Configure sets the ageing time of entries and the largest number of entries. If the table has
+// more entries than the new largest number, the excess entries stay until they expire.
 func (t *FDB) Configure(o Options) {
 	o = o.WithDefaults()
 	t.ageing, t.max = o.ageing(), int(min(o.LearnedMax, FDBEntriesMax))
@@ -49,8 +50,9 @@ func (t *FDB) Configure(o Options) {
 	}
 }
 
-// Learn records the host (lid) of a source address. If the table has no room for another entry of
-// this host, Learn returns false.
+// Learn records that frames with the source address m on the VLAN come from the host with the LID
+// "lid". Learn returns false if the table has no room for a new entry of this host, and otherwise
+// true.
 func (t *FDB) Learn(now mono.Time, m MAC, vlan uint16, lid uint32) bool {
 	key := keyOf(m, vlan)
 	old, known := t.entries.rows[key]
@@ -69,8 +71,9 @@ func (t *FDB) Learn(now mono.Time, m MAC, vlan uint16, lid uint32) bool {
 	return true
 }
 
-// Lookup returns the LID of the host whose address m on the VLAN was learned. If the entry does not
-// exist or has expired, the result "ok" of Lookup is false.
+// Lookup returns the LID of the host whose address m on the VLAN was learned. The result "ok" of
+// Lookup is false if the table has no entry for the address or if the entry has expired, and
+// otherwise true.
 func (t *FDB) Lookup(now mono.Time, m MAC, vlan uint16) (lid uint32, ok bool) {
 	v, ok := t.entries.rows[keyOf(m, vlan)]
 	if !ok || now.Sub(v.seen) > t.ageing {
@@ -85,7 +88,7 @@ func (t *FDB) Sweep(now mono.Time) {
 	t.entries.drop(func(_ fdbKey, v fdbValue) bool { return now.Sub(v.seen) <= t.ageing })
 }
 
-// Forget removes the entries of all hosts for which the function "keep" returns false.
+// Forget removes the entries of those hosts for whose LIDs the function "keep" returns false.
 func (t *FDB) Forget(keep func(lid uint32) bool) {
 	t.entries.drop(func(_ fdbKey, v fdbValue) bool { return keep(v.lid) })
 }
@@ -106,7 +109,8 @@ func (t *FDB) Entries(now mono.Time) []FDBEntry {
 // Len is the number of entries.
 func (t *FDB) Len() int { return len(t.entries.rows) }
 
-// The type "bucket" is a token bucket, whose capacity is the number of tokens for one second.
+// The type "bucket" is a token bucket that limits a rate of frames, and whose capacity is the
+// number of tokens for one second.
 type bucket struct {
 	perSecond uint32
 	tokens    int64 // in billionths, so that no rate is rounded away
@@ -121,9 +125,9 @@ func (b *bucket) configure(perSecond uint32) {
 	}
 }
 
-// take reports whether the limit allows n more frames at the time "now". If so, the method "take"
-// removes n tokens from the bucket. If n exceeds the capacity of the bucket, the method "take" uses
-// the capacity instead of n.
+// take reports whether the rate limit allows n more frames at the time "now". If the limit allows
+// the n frames, the method "take" removes n tokens from the bucket. If n exceeds the capacity of
+// the bucket, the method "take" requires and removes only as many tokens as the capacity.
 func (b *bucket) take(now mono.Time, n int) bool {
 	if b.at == 0 {
 		b.at = now

@@ -36,7 +36,8 @@ func (e *macError) Error() string {
 // Unwrap returns ErrRange.
 func (*macError) Unwrap() error { return ErrRange }
 
-// ParseMAC parses the notation "02:00:00:00:00:01". Errors wrap ErrRange.
+// ParseMAC parses an address in the notation "02:00:00:00:00:01". The errors of ParseMAC wrap
+// ErrRange.
 func ParseMAC(s string) (MAC, error) {
 	parts := strings.Split(s, ":")
 	var m MAC
@@ -85,8 +86,8 @@ func MACFor(vesw uint16, lid uint32) MAC {
 		MAC(lid&0xFF)<<16 | MAC(lid&0xFF00) | MAC(lid>>16&0xFF)
 }
 
-// RCClass is a class of frames in the routing control (rc) of a switch. Each class of frames has
-// three bits in rc.
+// RCClass is a class of frames that has its own three bits in the routing control (the value "rc")
+// of a switch.
 type RCClass uint8
 
 // The classes, in the order of their bits in rc.
@@ -116,7 +117,7 @@ const (
 	vlanBytes = 4
 )
 
-// FrameInfo has the header fields of a frame that forwarding uses.
+// FrameInfo holds those header fields of a frame on which the forwarding decision depends.
 type FrameInfo struct {
 	Dst, Src MAC
 	Type     uint16 // EtherType after the VLAN tag, if there is a tag
@@ -128,8 +129,8 @@ type FrameInfo struct {
 	Hash     uint32 // hash of the flow
 }
 
-// Inspect parses the headers of a frame. If the frame is shorter than 14 bytes, the result "ok" of
-// Inspect is false. Inspect treats a truncated IP or VLAN header as absent.
+// Inspect parses the headers of a frame. The result "ok" of Inspect is true if the frame has at
+// least 14 bytes, and otherwise false. Inspect treats a truncated IP or VLAN header as absent.
 func Inspect(f []byte) (i FrameInfo, ok bool) {
 	if len(f) < ethBytes {
 		return i, false

@@ -12,9 +12,10 @@ const (
 
 	FrameBytesMin = 60    // shorter frames are padded with zeros
 	FrameBytesMax = 16351 // limit of the 11 bits of LEN
-	// PacketBytesMax is the size of the packet with a frame of FrameBytesMax bytes.
+	// PacketBytesMax is the size of the encapsulated packet whose frame has FrameBytesMax bytes.
 	PacketBytesMax = 8 * lenMax
-	// OverheadBytesMax is the largest difference between the sizes of a packet and its frame.
+	// OverheadBytesMax is the largest number of bytes by which an encapsulated packet is larger than
+	// its frame.
 	OverheadBytesMax = HeaderBytes + TrailerBytes + 7
 )
 
@@ -39,8 +40,8 @@ const (
 	quadword = 8
 )
 
-// The errors of decoding and encoding. If Parse or Append returns one of the errors from ErrShort
-// to ErrRange, the caller drops the packet.
+// The following errors are returned by Parse and Append. If Parse or Append returns one of the
+// errors from ErrShort to ErrRange, the caller must drop the packet.
 var (
 	ErrShort     = errors.New("vnic: packet shorter than an empty encapsulation")
 	ErrLength    = errors.New("vnic: LEN is not the packet's length")
@@ -108,8 +109,9 @@ func (h *Header) Validate() error {
 
 // Seal completes a packet in b, which already contains a frame of frameBytes bytes at offset
 // HeaderBytes. Seal writes the header, the padding and the trailer, and returns the whole packet.
-// The argument "frameBytes" of Seal must be from 60 to FrameBytesMax. The slice b must have
-// PacketBytes(frameBytes) bytes or more. Seal overwrites up to 12 bytes after the frame.
+// The argument "frameBytes" of Seal is the size of the frame, and must be from 60 to FrameBytesMax.
+// The slice b must have PacketBytes(frameBytes) bytes or more. Seal overwrites up to 12 bytes after
+// the frame.
 func (h *Header) Seal(b []byte, frameBytes int) []byte {
 	n := PacketBytes(frameBytes)
 	h.Put(b, n)
@@ -119,9 +121,9 @@ func (h *Header) Seal(b []byte, frameBytes int) []byte {
 	return b[:n]
 }
 
-// Append appends the encapsulated frame to b. Append pads the frame with zeros to 60 bytes,
-// and then to a multiple of 8. The errors of Header.Append are ErrFrameSize and ErrRange.
-// After an error, Append returns b.
+// Append appends the packet that encapsulates the frame to b. Append pads a frame of less than 60
+// bytes with zeros to 60 bytes, and then pads the packet to a multiple of 8 bytes. The errors of
+// Header.Append are ErrFrameSize and ErrRange. With an error, Append returns the unchanged slice b.
 func (h *Header) Append(b, frame []byte) ([]byte, error) {
 	if len(frame) > FrameBytesMax {
 		return b, ErrFrameSize
@@ -139,10 +141,10 @@ func (h *Header) Append(b, frame []byte) ([]byte, error) {
 
 // Parse decodes a packet with a frame of 60 bytes or more. The frame that Parse returns is a part
 // of b. Parse accepts any values of padding and ICRC, because the checksum of the underlying
-// transport protects the whole packet. Parse accepts any value of the bit for the last flit. Apart
-// from the padding, the ICRC and the bit for the last flit, Parse accepts only packets that Append
-// could have produced, and returns an error for all other packets. Parse does not panic for any
-// input. The number of the switch (VESW) that Parse returns can exceed VESWMax.
+// transport protects the whole packet. Parse accepts any value of the bit for the last flit. If a
+// packet differs in any bit outside of the padding, the ICRC and the last-flit bit from all packets
+// that Append can produce, Parse returns an error. Parse does not panic for any input. The number
+// of the switch (VESW) that Parse returns can exceed VESWMax.
 func Parse(b []byte) (h Header, frame []byte, err error) {
 	if len(b) < HeaderBytes+TrailerBytes {
 		return h, nil, ErrShort
@@ -178,7 +180,7 @@ func Parse(b []byte) (h Header, frame []byte, err error) {
 }
 
 // PacketSize returns the size of the first of several contiguous packets in b. If b is shorter than
-// the first packet, or if the length field is invalid, PacketSize returns 0.
+// the first packet, or if the length field of the first packet is invalid, PacketSize returns 0.
 func PacketSize(b []byte) int {
 	if len(b) < 4 {
 		return 0

@@ -57,7 +57,8 @@ func PowerOn() VportInfo {
 	}
 }
 
-// The constants below are MTUs, in bytes of an Ethernet frame's payload.
+// The constants below are values of a switch's MTU, which is the largest payload of an Ethernet
+// frame in bytes.
 const (
 	MTUDefault = 1500
 	MTUMin     = 68
@@ -100,8 +101,8 @@ func (p *VportInfo) Append(out []byte) []byte {
 }
 
 // ParseVportInfo decodes the output of VportInfo.Append. ParseVportInfo returns ErrAttribute for a
-// wrong size and for reserved bytes that are not zero. The caller must check the ranges with
-// Validate.
+// wrong size and for reserved bytes that are not zero. ParseVportInfo does not check the ranges of
+// the fields, which the caller must check with Validate.
 func ParseVportInfo(b []byte) (p VportInfo, err error) {
 	if len(b) != VportInfoBytes {
 		return p, fmt.Errorf("%w: port info of %d bytes", ErrAttribute, len(b))

@@ -8,20 +8,20 @@ import (
 
 // Ingress is the part of a port that receives frames from the fabric.
 type Ingress struct {
-	// Counts are the counters of delivered and dropped frames. Accept does not count delivered frames,
-	// because the device could still refuse a frame. The caller of Accept must count each frame that
-	// the device has taken, by Counts.CountRx.
+	// Counts holds the counters of delivered and dropped frames. Accept counts only dropped frames,
+	// because the device could refuse a frame that Accept has accepted. The caller of Accept must
+	// count each frame that the device has taken, by Counts.CountRx.
 	Counts Counts
 	tables *Tables
 	fdb    *FDB
 	near   *Neighbours
 	guard  Locker
-	// Down is true if the device is down, so that the frames for the device are dropped.
+	// If Down is true, the port's device is down, and Accept drops the frames for the device.
 	Down bool
 }
 
-// NewIngress returns an Ingress that drops all frames until Host.SetTables is called. The
-// arguments of NewIngress have the same meaning as those of NewEgress.
+// NewIngress returns an Ingress that drops all frames until Host.SetTables is called. The arguments
+// of NewIngress have the same meaning as the arguments of NewEgress with the same names.
 func NewIngress(fdb *FDB, near *Neighbours, guard Locker) *Ingress {
 	return &Ingress{fdb: fdb, near: near, guard: guard}
 }
@@ -33,16 +33,16 @@ func (in *Ingress) Tables() *Tables { return in.tables }
 // "ports" is indexed by the number of the virtual switch.
 type Host struct {
 	// Strangers counts the received packets that belong to no port of this host. Strangers includes
-	// invalid packets, packets from unknown senders, and packets for a switch without a port on this
-	// host. As in Omni-Path, packets that belong to no port are reported in the counters of the port
-	// with the lowest number.
+	// invalid packets, packets from unknown senders, and packets for a switch on which this host has
+	// no port. As in Omni-Path, the counters of the port with the lowest number include the packets
+	// that belong to no port of this host.
 	Strangers Counts
 	ports     [VESWMax + 1]*Ingress
 }
 
 // SetTables replaces a port's tables, and registers the port under the number of its switch. If t
-// is nil, SetTables removes the port. If another port is now registered under the previous switch
-// of this port, SetTables does not remove the registration of the other port.
+// is nil, SetTables removes the port. If a different port has been registered under the previous
+// switch of this port in the meantime, the registration of that port does not change.
 func (h *Host) SetTables(in *Ingress, t *Tables) {
 	if old := in.tables; old != nil && h.ports[old.Info.VESW&VESWMax] == in {
 		h.ports[old.Info.VESW&VESWMax] = nil
@@ -61,10 +61,10 @@ type Arrival struct {
 	Frame  []byte // part of the packet
 }
 
-// Accept checks a packet that arrived from the host with the LID "from". If "from" is 0, the
-// sending host is unknown. If the result "ok" of Accept is true, the caller must deliver the frame.
-// If the result "ok" is false, the packet is dropped, and Accept has counted the packet under the
-// reason.
+// Accept checks a packet that arrived from the host with the LID "from", or from an unknown host if
+// "from" is 0. If the result "ok" of Accept is true, the caller must deliver the frame in the
+// result "a". If the result "ok" of Accept is false, the caller must drop the packet, which Accept
+// has counted in the counter of the reason.
 func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok bool) {
 	hdr, frame, err := Parse(packet)
 	switch {
@@ -100,7 +100,8 @@ func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok 
 	return Arrival{Port: in, Header: hdr, Info: info, Frame: frame}, true
 }
 
-// learn records the sender of a frame. Addresses in the MAC table are not learned.
+// learn records the host from which a frame with a source address has come, unless the source
+// address is in the MAC table.
 func (in *Ingress) learn(now mono.Time, from uint32, frame []byte, i *FrameInfo) {
 	if in.guard != nil {
 		in.guard.Lock()

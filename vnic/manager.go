@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// ManagerConfig identifies a manager.
+// ManagerConfig holds the name of a manager, the number of its run, and the duration of its leases.
 type ManagerConfig struct {
 	Name     string
 	Instance uint64        // random number of this run of the manager
@@ -38,18 +38,19 @@ type Manager struct {
 	tables     []*switchTables // by the switch's index in the plan; nil: not made yet
 	changed    []*HostState    // hosts with changes that the tables do not contain yet
 	// The function "proves" reports whether all endpoint names that a host registers belong to the
-	// validated source address of the host's connection. If "proves" is nil, the manager does not
-	// check whether registered names belong to the host's connection.
+	// validated source address of the host's connection. If the function "proves" is nil, the manager
+	// does not check whether registered names belong to the host's connection.
 	proves func(conn int, w *Ways) bool
-	// The field "prover" verifies registered addresses by datagrams. If "prover" is nil, addresses
-	// are not verified by datagrams.
+	// The field "prover" verifies registered addresses by datagrams. If the field "prover" is nil, the
+	// manager does not verify addresses by datagrams.
 	prover   *Prover
 	provings map[int]*proving // by connection
 	// Stats are counters for the operator.
 	Stats ManagerStats
 }
 
-// ManagerStats count management messages.
+// ManagerStats holds the numbers of a manager's requests, of the responses to them, of refused
+// registrations, and of traps.
 type ManagerStats struct {
 	Requests  uint64 `json:"requests"`
 	Responses uint64 `json:"responses"`
@@ -61,12 +62,13 @@ type ManagerStats struct {
 	Traps     uint64 `json:"traps"`
 	// TrapsIgnored counts the traps that are ignored because their host exceeds the limit trapsHeard.
 	TrapsIgnored uint64 `json:"traps_ignored"`
-	// TablesMade counts how often the manager has made the tables of a switch.
+	// TablesMade is the number of times that the manager has made the tables of a switch, summed over
+	// all switches.
 	TablesMade uint64 `json:"tables_made"`
 }
 
-// HostState is the state of a host in a manager. The manager keeps a HostState after the host has
-// disconnected.
+// HostState is the state of a host in a manager. The manager does not delete the HostState of a
+// host when the host disconnects.
 type HostState struct {
 	Name      string           `json:"name"`
 	LID       uint32           `json:"lid"`
@@ -153,7 +155,8 @@ type session struct {
 	window  mono.Time // start of the present window of traps
 	traps   int       // traps received in the present window
 	// The field "compared" is the number of comparisons with the plan after the latest renewal of the
-	// lease. A change of the plan, or of a host other than the session's host, sets "compared" to 0.
+	// lease. A change of the plan, or of a host that is not the host of the session (connection), sets
+	// the field "compared" to 0.
 	compared int
 	leased   bool
 	dirty    bool
@@ -230,11 +233,12 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 // lease.
 const comparedMax = 256
 
-// The method "differs" reports whether the manager must compare the state of the session's host
-// with the plan at the next opportunity.
+// The method "differs" reports whether the manager must compare the state of the host of this
+// session (connection) with the plan at the next opportunity.
 func (s *session) differs() bool { return s.dirty && s.compared < comparedMax }
 
-// touch makes the manager compare the state of the session's host with the plan at a later time.
+// touch makes the manager compare the state of the host of this session (connection) with the plan
+// at a later time.
 func (s *session) touch() { s.dirty, s.host.Synced = true, false }
 
 // Hosts lists the hosts of the plan by LID.
@@ -469,8 +473,8 @@ func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 	case r.method == MethodGet:
 		m.told(s, r, msg)
 	case r.last:
-		// A refused request also counts as acknowledged, because the agent would refuse the same
-		// request again.
+		// A request that the agent has refused counts as acknowledged, because the agent would refuse the
+		// same request again.
 		s.acked[wantKey{msg.Vport(), r.attr}] = r.content
 	}
 }

@@ -1,7 +1,7 @@
 package vnic
 
-// endpointName is an endpoint name of a host, with the kind of the endpoint. Names of different
-// kinds are independent.
+// endpointName is an endpoint name of a host, with the kind of the endpoint. Two equal names of
+// different kinds are not the same endpointName.
 type endpointName struct {
 	kind nameKind
 	name string
@@ -15,7 +15,7 @@ const (
 	nameModule
 )
 
-// each calls fn for each endpoint name.
+// each calls the function fn for each endpoint name in w.
 func (w *Ways) each(fn func(endpointName)) {
 	for _, n := range w.Receive {
 		fn(endpointName{nameReceive, string(n)})
@@ -29,7 +29,7 @@ func (w *Ways) each(fn func(endpointName)) {
 }
 
 // keepNames enters the endpoint names of a known host into Manager.names. No two known hosts have
-// an endpoint name in common. When another host registers with a name of a disconnected host,
+// an endpoint name in common. When a host registers with an endpoint name of a disconnected host,
 // Manager.answer first removes the names of the disconnected host.
 func (m *Manager) keepNames(h *HostState) {
 	h.ways.each(func(n endpointName) { m.names[n] = h })
@@ -42,9 +42,9 @@ func (m *Manager) forgetNames(h *HostState) {
 	}
 }
 
-// claimed reports whether another connected host has one of the endpoint names of the registering
-// host. The cost of a call of the method "claimed" must not depend on the number of hosts, because
-// any client can cause a call before its addresses are verified.
+// claimed reports whether a connected host other than the registering host has one of the endpoint
+// names of the registering host. The cost of a call of the method "claimed" must not depend on the
+// number of hosts, because any client, even one with unverified addresses, can cause a call.
 func (m *Manager) claimed(r *Registration) (yes bool) {
 	r.Ways.each(func(n endpointName) {
 		h := m.names[n]

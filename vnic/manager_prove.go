@@ -16,9 +16,9 @@ const (
 	proveLook = 2 * time.Millisecond
 )
 
-// proving is a registration whose addresses are being verified. The verifications of several
-// registrations of one host can be in progress at the same time. The manager accepts the first
-// verified registration of a host.
+// proving is the state of a registration whose addresses the manager is verifying. The
+// verifications of several registrations of one host can be in progress at the same time. The
+// manager accepts the first verified registration of a host.
 type proving struct {
 	conn          int
 	reg           Registration
@@ -39,8 +39,8 @@ type unprovenName struct {
 
 func (n *unprovenName) missing() bool { return !n.proven }
 
-// prove begins to verify the addresses of a registration. If the provider rejects an address, the
-// method "prove" returns StatusInvalid, and otherwise StatusOK.
+// prove begins to verify the addresses of a registration. The method "prove" returns StatusInvalid
+// if the fabric provider rejects an address, and otherwise StatusOK.
 func (m *Manager) prove(now mono.Time, conn int, msg *Message, r *Registration) Status {
 	p := &proving{conn: conn, reg: *r, asked: *msg, key: m.prover.random(), at: now}
 	p.asked.Data = nil
@@ -71,8 +71,8 @@ func (m *Manager) release(p *proving) {
 	}
 }
 
-// The method "decided" ends the verification of a registration's addresses, and sends the response
-// to the registration.
+// The method "decided" ends the verification of a registration's addresses, and answers the
+// registration with the given status.
 func (m *Manager) decided(now mono.Time, p *proving, status Status) {
 	delete(m.provings, p.conn)
 	m.release(p)
@@ -82,8 +82,9 @@ func (m *Manager) decided(now mono.Time, p *proving, status Status) {
 	m.answer(now, p.conn, &p.asked, &p.reg, status)
 }
 
-// proveAll reads the received proof datagrams of the Prover, and sends the due requests and proof
-// datagrams. proveAll returns the number of completions that the Prover has read.
+// proveAll handles the proof datagrams that the Prover has received, and sends the requests and
+// proof datagrams that are due. proveAll returns the number of completions that the Prover has
+// read.
 func (m *Manager) proveAll(now mono.Time) (int, error) {
 	if m.prover == nil {
 		return 0, nil
@@ -107,7 +108,7 @@ func (m *Manager) proveAll(now mono.Time) (int, error) {
 }
 
 // The method "heard" marks an address in "list" as verified, if the function "here" returns true
-// for the address and "proof" is the hash that the manager expects.
+// for the address, and the argument "proof" is the hash that the manager expects from this address.
 func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenName) bool) {
 	for i := range list {
 		n := &list[i]
@@ -118,8 +119,8 @@ func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenNa
 }
 
 // proveOne ends the verification of a registration if all addresses are verified, or if an address
-// is still not verified after proveRounds requests. While addresses are not verified, proveOne
-// repeats its request every proveEvery.
+// is still not verified after proveRounds requests. Until all addresses are verified, proveOne
+// repeats its request to the agent at intervals of proveEvery.
 func (m *Manager) proveOne(now mono.Time, p *proving) {
 	lacks := func(list []unprovenName) bool {
 		return slices.ContainsFunc(list, func(n unprovenName) bool { return n.missing() })
@@ -160,7 +161,8 @@ func (m *Manager) challenge(p *proving) {
 	}
 }
 
-// proofMessage handles a message from an agent whose addresses are being verified.
+// proofMessage handles a message from an agent whose addresses the manager is verifying, which is a
+// response to a request for proof or the answer to a proof datagram.
 func (m *Manager) proofMessage(now mono.Time, p *proving, msg *Message) {
 	switch {
 	case msg.Attr != AttrProof:

@@ -7,7 +7,7 @@ import (
 )
 
 // Progress sends the due messages to the agents. Progress renews leases, sends queued requests, and
-// changes the configuration of hosts that differ from the plan.
+// changes the configuration of those hosts whose configuration differs from the plan.
 func (m *Manager) Progress(now mono.Time) {
 	m.applyChanges(now)
 	for _, conn := range m.conns() {
@@ -30,7 +30,8 @@ func (m *Manager) conns() []int {
 	return all
 }
 
-// Deadline returns the time at which Progress must be called next if no message arrives.
+// Deadline returns the time at which the caller must next call Progress of the Manager if no
+// message arrives.
 func (m *Manager) Deadline() mono.Time {
 	at := m.changesAt()
 	for _, s := range m.sessions {
@@ -46,7 +47,8 @@ func (m *Manager) Deadline() mono.Time {
 	return at
 }
 
-// The method "next" sends the next request of a session, if no request is pending.
+// The method "next" sends the next queued request on a session (the connection to an agent), unless
+// the session waits for a response.
 func (m *Manager) next(now mono.Time, s *session) {
 	if s.pending != nil {
 		return

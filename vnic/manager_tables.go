@@ -8,8 +8,8 @@ import (
 )
 
 // The type "table" holds a table for an agent as a list of encoded messages that transfer the
-// table. The manager compares the content of a table with the content of the table that the agent
-// already has.
+// table. By the content of a table, the manager finds out whether the agent already has the same
+// table.
 type table struct {
 	messages [][]byte
 	content  string
@@ -78,15 +78,16 @@ func memberMessages(lids []uint32) [][]byte {
 	return all
 }
 
-// changesMax is the maximum number of times per trapWindow that changes of one host are put into
-// the tables of other hosts. When a host has reached changesMax, its further changes wait for the
-// next trapWindow, and are then put into the tables together.
+// In each period of the length trapWindow, the manager puts changes of one host into the tables of
+// other hosts at most changesMax times. When a host has reached changesMax, its later changes wait
+// for the next period, and the manager then puts them into the tables together.
 const changesMax = trapsMax
 
 // The method "change" requests that the changed addresses or endpoint names of a host are put into
-// the tables of all hosts that share a switch with the host. If "first" is true, the manager knew
-// no addresses or endpoint names of this host before. The limit changesMax does not delay the first
-// addresses or endpoint names of a host, because each host has them only once.
+// the tables of all hosts that share a switch with the host. The argument "first" is true if the
+// manager knew no addresses or endpoint names of this host before the change. The limit changesMax
+// does not delay the first addresses or endpoint names of a host, because each host has them only
+// once.
 func (m *Manager) change(h *HostState, first bool) {
 	h.first = h.first || first
 	if !h.changed {
@@ -137,8 +138,8 @@ func (m *Manager) applyChanges(now mono.Time) {
 	}
 }
 
-// touchNear requests a comparison with the plan for all connected hosts that share a switch with
-// the named host.
+// touchNear makes the manager compare the configuration of all connected hosts that share a switch
+// with the host "host" with the plan.
 func (m *Manager) touchNear(host string) {
 	for _, ref := range m.plan.ports[host] {
 		m.tablesOf(ref.of) // notes the claims
@@ -156,8 +157,8 @@ func (m *Manager) touchNear(host string) {
 
 // The method "reported" returns, for each address that a device on a switch has reported, the LID
 // of the host that gets the address. If two hosts report the same address, reportClaims.beats
-// decides which host gets the address. If the MAC table is too small for all addresses, its rows
-// are distributed among the hosts one by one (round robin).
+// decides which host gets the address. If the MAC table is too small for all addresses, the hosts
+// get the rows of the MAC table in turn, one row at a time (round robin).
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil
@@ -214,8 +215,8 @@ type reportClaims struct {
 }
 
 // The method "beats" reports whether the claim c of a host to an address has precedence over the
-// claim of another host. Of the connected hosts, the host that has reported the address first has
-// precedence. Claims of connected hosts have precedence over claims of hosts that have
+// claim "other" of a different host. Of the connected hosts, the host that has reported the address
+// first has precedence. Claims of connected hosts have precedence over claims of hosts that have
 // disconnected. Claims of hosts that have not reported to this manager have the lowest precedence.
 // If two claims have the same precedence, the host with the smaller LID gets the address.
 func (c *reportClaims) beats(other *reportClaims, mac MAC) bool {
@@ -240,9 +241,9 @@ func (m *Manager) contested(h *HostState) bool {
 // claimsAttr is the key under which noteClaims records problems, and is never sent in a message.
 const claimsAttr Attribute = 0xFFFE
 
-// noteClaims records a problem for each host on the switch that reports an address of another host.
-// An address in the manager's file belongs to the host named in the file. An address that is not in
-// the manager's file belongs to the host that reportClaims.beats selects.
+// noteClaims records a problem for each host on the switch that reports an address that belongs to
+// a different host. An address in the manager's file belongs to the host named in the file. An
+// address that is not in the manager's file belongs to the host that reportClaims.beats selects.
 func (m *Manager) noteClaims(sw *PlanSwitch, t *switchTables) {
 	for _, p := range sw.Ports {
 		h := m.hosts[p.Host]

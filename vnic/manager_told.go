@@ -6,7 +6,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The method "told" handles the response to a Get request.
+// The method "told" handles an agent's response to a Get request of the manager.
 func (m *Manager) told(s *session, r *request, msg *Message) {
 	if msg.Status != StatusOK {
 		return
@@ -43,7 +43,7 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	case m.plan.hasPort(s.host.Name, vport): // reports of other hosts are not used
 		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
 	}
-	// The host's MAC table can contain addresses that other hosts reported to an earlier manager. The
+	// The MAC table of this host can contain addresses that hosts reported to an earlier manager. The
 	// manager reads the host's MAC table if a host on the switch has not yet reported its addresses to
 	// this manager, and if this manager has not sent the table itself.
 	_, sent := s.acked[wantKey{vport, AttrMACEntries}]
@@ -187,8 +187,8 @@ func (m *Manager) claimAll(h *HostState) {
 	m.claimsChanged(h)
 }
 
-// unclaimAll deletes the claim numbers of the addresses of a host that has disconnected. When a
-// host has disconnected, another connected host that reports the same address gets the address.
+// unclaimAll deletes the claim numbers of the addresses of a host that has disconnected. After the
+// deletion, a connected host that reports the same address gets the address.
 func (m *Manager) unclaimAll(h *HostState) {
 	for _, r := range h.unicast {
 		r.since = nil
@@ -196,20 +196,20 @@ func (m *Manager) unclaimAll(h *HostState) {
 	m.claimsChanged(h)
 }
 
-// claimsChanged updates the MAC tables on the switches of a host, if another host reports the same
-// address as this host.
+// claimsChanged makes the manager update the MAC tables on the switches of the host h, if a
+// different host reports the same address as h.
 func (m *Manager) claimsChanged(h *HostState) {
 	if m.contested(h) {
 		m.change(h, false)
 	}
 }
 
-// trapsHeard is the largest number of traps per host and trapWindow that the manager handles.
-// trapsHeard is twice trapsMax, because two windows of the agent can overlap one window of the
-// manager.
+// trapsHeard is the largest number of traps of one host that the manager handles in each period of
+// the length trapWindow. trapsHeard is twice trapsMax, because one such period of the manager can
+// overlap two such periods of the agent.
 const trapsHeard = 2 * trapsMax
 
-// trap records a received trap, and requests from the host the state that has changed according to
+// trap records a received trap, and requests from the agent the state that has changed according to
 // the trap.
 func (m *Manager) trap(now mono.Time, s *session, msg *Message) {
 	t, err := ParseTrap(msg.Data)

@@ -43,7 +43,7 @@ func (m Method) String() string {
 	return fmt.Sprintf("Method %#x", uint8(m))
 }
 
-// Status is the result in a response.
+// Status is the result of a request, which the response contains.
 type Status uint16
 
 // The values of Status.
@@ -126,8 +126,9 @@ func (m *Message) Append(b []byte) []byte {
 	return append(b, m.Data...)
 }
 
-// ParseMessage decodes the output of Message.Append. For any other bytes, the error is ErrMessage.
-// The field Data of the message that ParseMessage returns is a part of b.
+// ParseMessage decodes the output of Message.Append. For bytes that Message.Append cannot have
+// produced, ParseMessage returns ErrMessage. The field Data of the message that ParseMessage
+// returns is a part of b.
 func ParseMessage(b []byte) (m Message, err error) {
 	if len(b) < MessageHeaderBytes || len(b) > MessageBytesMax {
 		return m, fmt.Errorf("%w: %d bytes", ErrMessage, len(b))
@@ -155,7 +156,7 @@ func ParseMessage(b []byte) (m Message, err error) {
 	return m, fmt.Errorf("%w: %v", ErrMessage, m.Method)
 }
 
-// Response returns the response to the request m.
+// Response returns the response to the request m, with the given status and data.
 func (m *Message) Response(status Status, data []byte) Message {
 	return Message{
 		Method: MethodResponse, Status: status, Attr: m.Attr, TID: m.TID, Modifier: m.Modifier,

@@ -7,8 +7,9 @@ import (
 )
 
 // Neighbours maps IP addresses to MAC addresses. A port learns the pairs of addresses from ARP
-// messages and neighbour advertisements. With Neighbours, a port answers the ARP and neighbour
-// requests of its own device, so that these requests need not go to all members of the switch.
+// messages and neighbour advertisements. With Neighbours, a port itself answers the ARP and
+// neighbour requests from its device, so that the port need not send these requests to all members
+// of the switch.
 type Neighbours struct {
 	byIP  shares[nearKey, nearValue]
 	swept mono.Time
@@ -24,16 +25,16 @@ type nearValue struct {
 	lid    uint32 // LID of the host that sent the message
 	router bool   // the neighbour is a router
 	seen   mono.Time
-	// The field "told" lists the devices that know the neighbour's MAC address. The port adds a device
-	// to "told" when the port answers the device's request, or when the device asks the neighbour
-	// directly. If a device in "told" repeats its broadcast request, the port sends this request to
-	// all members of the switch, because the repetition suggests that the device could not reach the
-	// neighbour. The next message of the neighbour clears "told".
+	// The field "told" lists the devices that have been told the neighbour's MAC address. The port
+	// adds a device to "told" when the port answers the device's request, or when the device asks the
+	// neighbour directly. If a device in "told" repeats its broadcast request, the port sends this
+	// request to all members of the switch, because the repetition suggests that the device could not
+	// reach the neighbour. The next message of the neighbour clears "told".
 	told [toldMax]MAC
 }
 
-// tell adds a device to the list "told". tell returns false if the device is already in the list
-// "told", or if the list is full.
+// tell adds a device to the list "told", and returns true. If the device is already in the list
+// "told", or if the list is full, the method "tell" returns false.
 func (v *nearValue) tell(asker MAC) bool {
 	i := slices.IndexFunc(v.told[:], func(mac MAC) bool { return mac == asker || mac == 0 })
 	if i < 0 || v.told[i] == asker {
@@ -50,8 +51,8 @@ const (
 	// toldMax is the maximum number of devices whose requests for a neighbour's address a port answers
 	// between two messages of this neighbour.
 	toldMax = 8
-	// nearSeconds is the time after a neighbour's latest message during which a port may answer in
-	// place of the neighbour.
+	// nearSeconds is the number of seconds after a neighbour's latest message during which a port
+	// answers requests in place of the neighbour.
 	nearSeconds = 30
 
 	arpBytes      = 28
@@ -87,8 +88,8 @@ func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
 
 // Owner returns the IP address and the MAC address of the sender of an ARP message or of a
 // neighbour advertisement. The IP address that Owner returns has 4 or 16 bytes and is a part of f.
-// For any other frame, the result "ok" of Owner is false. The result "ok" of Owner is also false if
-// the MAC address in the message differs from the source address of the frame.
+// The result "ok" of Owner is false for a frame of a different kind, and for a message in which the
+// MAC address differs from the source address of the frame.
 func Owner(f []byte, i *FrameInfo) (ip []byte, mac MAC, ok bool) {
 	p := f[i.L3:]
 	switch {
@@ -102,8 +103,8 @@ func Owner(f []byte, i *FrameInfo) (ip []byte, mac MAC, ok bool) {
 	return nil, 0, false
 }
 
-// forget removes the entry of an IP address that a host is about to use, because this host could be
-// a new owner of the IP address.
+// forget removes the entry of an IP address that a host is about to use, because this host might
+// not be the host that the entry names as the owner.
 func (n *Neighbours) forget(p []byte, i *FrameInfo) {
 	ip, ok := claims(p, i)
 	key := nearKey{ip, i.VLAN}
@@ -129,8 +130,9 @@ func (n *Neighbours) learn(now mono.Time, from uint32, f []byte, i *FrameInfo) {
 	}
 }
 
-// note records an address pair. note ignores a message whose MAC address differs from the source
-// address of the frame, because a host must not claim the IP address of another host.
+// note records that an IP address belongs to a MAC address. note ignores a message whose MAC
+// address differs from the source address of the frame, because a host must not claim an IP address
+// for a different host.
 func (n *Neighbours) note(key nearKey, v nearValue, src MAC) {
 	if v.mac != src || v.mac.Group() || v.mac == 0 || key.ip == ([16]byte{}) {
 		return
@@ -151,8 +153,8 @@ func (n *Neighbours) note(key nearKey, v nearValue, src MAC) {
 }
 
 // The method "answer" handles an ARP or neighbour request of the port's own device. If the
-// requested address is known, the reply is written to the slice "out", and the result is the size
-// of the reply. If the requested address is unknown, the result of the method "answer" is 0.
+// requested address is known, the method "answer" writes the reply to the slice "out", and returns
+// the size of the reply. If the requested address is unknown, the method "answer" returns 0.
 func (n *Neighbours) answer(now mono.Time, f []byte, i *FrameInfo, out []byte) int {
 	p := f[i.L3:]
 	n.forget(p, i)

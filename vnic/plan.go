@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// ErrPlan is wrapped by all errors of Plan.Complete.
+// All errors of Plan.Complete wrap ErrPlan, which means that a plan has a fault.
 var ErrPlan = errors.New("vnic: plan")
 
 // Plan is the desired configuration of the hosts and of the switches with their ports.
@@ -28,7 +28,8 @@ type PlanHost struct {
 	LID  uint32 // 1 to HostLIDMax
 }
 
-// HostLIDMax is the largest LID of a host. LIDs above HostLIDMax are group LIDs.
+// HostLIDMax is the largest LID that a host can have. LIDs above HostLIDMax are group LIDs, which
+// stand for all members of a switch.
 const HostLIDMax = 0xEFFFFF
 
 // GroupLID returns the group LID, which stands for all members of a switch.
@@ -42,8 +43,9 @@ type PlanSwitch struct {
 	MTU     uint16 // 0 means MTUDefault
 	RC      uint32
 	Options Options
-	// PCPToSC and PCPToSCGroup have the service class of each priority of tagged frames, for
-	// unicast and for group frames. SC and SCGroup are the service classes of untagged frames.
+	// PCPToSC holds the service class for each priority of tagged unicast frames, and PCPToSCGroup
+	// holds the same for tagged group frames. SC is the service class of untagged unicast frames, and
+	// SCGroup is the service class of untagged group frames.
 	PCPToSC, PCPToSCGroup [8]uint8
 	SC, SCGroup           uint8
 	Ports                 []PlanPort
@@ -176,8 +178,8 @@ func (s *PlanSwitch) complete(hosts map[string]uint32, vports map[string][]uint8
 	return nil
 }
 
-// checkRows checks the rows in PlanSwitch.MACs, and the routing control. The argument "on" of
-// checkRows is the set of hosts that have a port on the switch.
+// checkRows checks the rows in PlanSwitch.MACs, and the value of the switch's routing control. The
+// argument "on" of checkRows is the set of hosts that have a port on the switch.
 func (s *PlanSwitch) checkRows(hosts map[string]uint32, on map[string]bool) error {
 	seen := make(map[MAC]bool)
 	for _, m := range s.MACs {
@@ -212,8 +214,8 @@ func (p *Plan) lidOf(host string) uint32 {
 	return p.lids[host]
 }
 
-// The method "near" returns the set of hosts that share a switch with the given host, including the
-// given host itself.
+// The method "near" returns the set that contains the given host and all hosts that share a switch
+// with the given host.
 func (p *Plan) near(host string) map[string]bool {
 	all := make(map[string]bool)
 	for _, ref := range p.ports[host] {
@@ -244,7 +246,8 @@ func (p *Plan) portOf(vesw uint16, lid uint32) *PlanPort {
 	return nil
 }
 
-// The method "port" returns the planned configuration of a port of a switch, without tables.
+// The method "port" returns the planned configuration of a port of a switch, without the MAC table
+// and the list of members.
 func (p *Plan) port(s *PlanSwitch, port *PlanPort) wanted {
 	lid := p.lidOf(port.Host)
 	w := wanted{vport: port.Vport, options: s.Options}

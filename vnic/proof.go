@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 )
 
-// A manager verifies the addresses of a registered host before it gives these addresses to other
-// hosts. The manager sends a datagram with a random number to each receiving address of the host.
-// The agent returns the hash of each random number on its connection to the manager. For each
-// sending address of the host, the manager sends a random number on its connection to the agent.
-// From each of its sending addresses, the agent sends a datagram with the hash of the random number
-// for this address to the manager. The hash includes the name of the agent's btl module, so that
-// one agent cannot use the answer of another agent.
+// A manager verifies the addresses that a host has registered before the manager gives these
+// addresses to other hosts. The manager sends a datagram with a random number to each receiving
+// address of the host. The agent returns the hash of each random number on its connection to the
+// manager. For each sending address of the host, the manager sends a random number on its
+// connection to the agent. From each of its sending addresses, the agent sends a datagram with the
+// hash of the random number for this address to the manager. The hash includes the name of the
+// agent's btl module, so that an agent cannot use the answer of a different agent.
 //
 //	manager                                     agent
 //	   <------ Set registration ------------------
@@ -33,7 +33,8 @@ func AppendProof(b []byte, key, number uint64) []byte {
 	return be.AppendUint64(be.AppendUint64(append(b, proofMagic...), key), number)
 }
 
-// ParseProof decodes a proof datagram. For any other bytes, the result "ok" is false.
+// ParseProof decodes a proof datagram. The result "ok" of ParseProof is true if b is a proof
+// datagram, and otherwise false.
 func ParseProof(b []byte) (key, number uint64, ok bool) {
 	if len(b) != ProofBytes || string(b[:len(proofMagic)]) != proofMagic {
 		return 0, 0, false
@@ -96,11 +97,11 @@ type Proof struct {
 	Data []byte
 }
 
-// proofsMax is the largest number of proof datagrams that wait for a call of Proofs. If a proof
-// datagram is lost, the manager repeats its request for proof.
+// proofsMax is the largest number of proof datagrams that wait for a call of Agent.Proofs. If a
+// proof datagram is lost, the manager repeats its request for proof.
 const proofsMax = 4 * LanesMax
 
-// setProof handles a manager's request to prove the sending addresses.
+// setProof handles a manager's request to prove that the agent owns its sending addresses.
 func (a *Agent) setProof(conn int, m *Message) Status {
 	p, err := parseProofRequest(m.Data)
 	if err != nil || len(p.numbers) != len(a.cfg.Ways.Send) {
@@ -132,8 +133,8 @@ func (a *Agent) Proofs() []Proof {
 func (a *Agent) Proving() bool { return len(a.keys) > 0 }
 
 // Challenged handles a proof datagram that arrived at an address in Ways.Receive. The arguments
-// "key" and "number" are the results of ParseProof. Challenged ignores a proof datagram with an
-// unknown key.
+// "key" and "number" are the results of ParseProof. If no manager has announced the key, Challenged
+// ignores the proof datagram.
 func (a *Agent) Challenged(key, number uint64) {
 	for _, conn := range a.conns {
 		if k, ok := a.keys[conn]; ok && k == key {

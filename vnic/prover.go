@@ -6,7 +6,7 @@ import (
 	"gobtl/fabric"
 )
 
-// ProverBuffers is the number of packet buffers of a Prover's domain.
+// ProverBuffers is the number of packet buffers that the fabric.Domain of a Prover must have.
 const ProverBuffers = 256
 
 // Prover is the endpoint with which a Manager verifies the addresses of hosts. Only the goroutine
@@ -52,8 +52,8 @@ func NewProver(dom fabric.Domain, random func() uint64) (*Prover, error) {
 // Close closes the Prover's domain.
 func (p *Prover) Close() error { return p.dom.Close() }
 
-// send sends a proof datagram. If no buffer is free or the endpoint accepts no more sends, the
-// datagram is lost.
+// send sends a proof datagram. If no buffer is free, or if the endpoint does not accept the send,
+// the method "send" drops the datagram.
 func (p *Prover) send(to fabric.Addr, key, number uint64) {
 	last := len(p.free) - 1
 	if last < 0 {

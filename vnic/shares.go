@@ -1,8 +1,8 @@
 package vnic
 
 // The type "shares" is a table of rows that hosts report, with a limit on the number of rows. In a
-// full table, every host is entitled to an equal share of the rows. In a full table, a new row of a
-// host with less than its share replaces a row of a host with more than its share.
+// full table, a new row of a host with less than an equal share of the rows replaces a row of a
+// host with more than an equal share.
 type shares[K comparable, V interface{ owner() uint32 }] struct {
 	rows map[K]V
 	held map[uint32]int // rows by host
@@ -36,8 +36,8 @@ func (s *shares[K, V]) drop(keep func(K, V) bool) {
 }
 
 // The method "room" reports whether a host is allowed to add a row to a table of at most "limit"
-// rows. If the table is full and the host has less than its share, the method "room" first removes
-// a row of a host with more than its share.
+// rows. For a host with less than an equal share of the rows of a full table, the method "room"
+// makes space by removing a row of a host with more than an equal share, if there is one.
 func (s *shares[K, V]) room(lid uint32, limit int) bool {
 	if len(s.rows) < limit {
 		return true

@@ -40,23 +40,22 @@ type Station struct {
 	watch   func(ep *btl.Endpoint, ev btl.Event, err error)
 }
 
-// waitingMax is the largest number of messages on one connection that may wait until the module
-// accepts them. If more than waitingMax messages on a connection wait, the Station closes the
+// waitingMax is the largest number of messages for one connection that may wait until the module
+// accepts them. If more than waitingMax messages for a connection wait, the Station closes the
 // connection.
 const waitingMax = 256
 
 // NewAgentStation makes a Station for an agent on the module. The function "watch" may be nil. The
-// Station calls "watch" for each event of the module's endpoints, after the Station itself has
-// handled the event.
+// Station calls "watch" for each event of the module's endpoints, after handling the event itself.
 func NewAgentStation(
 	m *btl.Module, a *Agent, watch func(*btl.Endpoint, btl.Event, error),
 ) (*Station, error) {
 	return newStation(&Station{m: m, agent: a, party: a, watch: watch})
 }
 
-// NewManagerStation makes a Station for a manager on the module. Any host that connects may
-// register. The manager accepts a host after the Prover has verified the host's addresses. A nil
-// Prover is for simulations. With a nil Prover, the manager only checks that the registered
+// NewManagerStation makes a Station for a manager on the module. Any host that connects is allowed
+// to register, and the manager accepts the host after the Prover has verified the host's addresses.
+// If the argument "prover" is nil, as in simulations, the manager only checks that the registered
 // endpoint names have the host address of the connection.
 func NewManagerStation(m *btl.Module, manager *Manager, prover *Prover) (*Station, error) {
 	s := &Station{m: m, manager: manager, party: manager}
@@ -83,7 +82,7 @@ func newStation(s *Station) (*Station, error) {
 
 // Dial connects an agent to the manager's module with the given name, and sends the registration.
 // The argument "now" of Dial is the current time. The result "conn" of Dial is the number of the
-// connection, which Alive takes as its argument.
+// new connection, for calls of Alive.
 func (s *Station) Dial(now mono.Time, name []byte) (conn int, err error) {
 	ep, err := s.m.Connect(now, name)
 	if err != nil {
@@ -173,7 +172,7 @@ func (s *Station) flush() {
 			continue
 		case stuck[o.Conn] == 0 &&
 			!errors.Is(sendCopy(s.now, ep, TagManagement, o.Data), btl.ErrAgain):
-			// An error of sendCopy other than ErrAgain means that the endpoint is being closed. The module
+			// If sendCopy returns an error that is not ErrAgain, the endpoint is being closed. The module
 			// will then call Station.event.
 			continue
 		}
@@ -200,7 +199,8 @@ func sendCopy(now mono.Time, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	return nil
 }
 
-// Deadline returns the time at which Progress must be called next if no packet arrives.
+// Deadline returns the time at which the caller must next call Progress of the Station if no packet
+// arrives.
 func (s *Station) Deadline() mono.Time {
 	at := s.m.Deadline()
 	if s.manager != nil {

@@ -69,8 +69,8 @@ func (t *MACTable) Entries() []MACEntry {
 	return t.entries
 }
 
-// Lookup returns the LID of the host that gets the frames to the address m. If the table has no row
-// for m, the result "ok" of Lookup is false.
+// Lookup returns the LID of the host that gets the frames to the address m. The result "ok" of
+// Lookup is true if the table has a row for m, and otherwise false.
 func (t *MACTable) Lookup(m MAC) (dlid uint32, ok bool) {
 	if t == nil {
 		return 0, false
@@ -122,15 +122,15 @@ type Options struct {
 	Learning bool    `json:"learning"` // ports learn the senders' addresses
 	Flood    bool    `json:"flood"`    // frames to unknown addresses go to all members
 	Suppress bool    `json:"suppress"` // ports answer known ARP and neighbour requests
-	// AgeingSeconds is how long a learned address is valid after the last frame from the address.
-	// An AgeingSeconds of 0 means 300.
+	// AgeingSeconds is the number of seconds for which a learned address is valid after the last frame
+	// from the address. An AgeingSeconds of 0 means 300.
 	AgeingSeconds uint16 `json:"ageing_seconds"`
-	// LearnedMax is the largest number of learned addresses of a port, up to FDBEntriesMax. A
-	// LearnedMax of 0 means 4096.
+	// LearnedMax is the largest number of addresses that a port can have learned at the same time, up
+	// to FDBEntriesMax. A LearnedMax of 0 means 4096.
 	LearnedMax uint32 `json:"learned_max"`
-	// GroupRate is the largest number of frames per second that a port sends to all
-	// members. A frame counts once in GroupRate, regardless of the number of members. A
-	// burst of group frames may have as many frames as GroupRate allows for one second. A
+	// GroupRate is the largest number of frames per second that a port sends to all members of its
+	// switch. In GroupRate, a frame to all members counts once, regardless of the number of members. A
+	// burst of frames to all members may have as many frames as GroupRate allows for one second. A
 	// GroupRate of 0 means 10000.
 	GroupRate uint32 `json:"group_rate"`
 }
@@ -178,9 +178,9 @@ func (t *Tables) Member(lid uint32) bool {
 func (t *Tables) Forwarding() bool { return t.Info.OperState == StateForwarding }
 
 // The method "router" returns the LID of the default port, which gets the frames of a flow to an
-// unknown address. If no bit of the default port mask is set, the result "ok" of the method
-// "router" is false. As in Omni-Path, the flow's entropy selects one of 32 table entries. The table
-// entries are the default ports whose mask bit is set, repeated cyclically.
+// unknown address. The result "ok" of the method "router" is true if a bit of the default port mask
+// is set, and otherwise false. As in Omni-Path, the flow's entropy selects one of 32 table entries.
+// The 32 table entries are the default ports whose mask bit is set, repeated cyclically.
 func (t *Tables) router(entropy uint8) (dlid uint32, ok bool) {
 	mask := t.Info.DefPortMask
 	n := 0

@@ -9,9 +9,9 @@ import (
 )
 
 // A packet train is the content of a btl fragment, which carries several encapsulated packets of
-// one flow. The packets follow a header of eight bytes. The header of a packet train has the number
-// of the train in its flow (u32, from 0 on), the entropy of the flow (u16) and the number of the
-// switch (u16), in little-endian order.
+// one flow. In a packet train, a header of eight bytes precedes the packets. The header of a packet
+// train has the number of the train in its flow (u32, from 0 on), the entropy of the flow (u16) and
+// the number of the switch (u16), in little-endian order.
 const (
 	TrainHeaderBytes = 8
 	// TrainBytesMax is the largest size of a packet train. With segmentation offload, a packet
@@ -58,15 +58,15 @@ func NextPacket(b []byte) (packet, rest []byte) {
 	return b[:n], b[n:]
 }
 
-// Order restores the order of a peer's packet trains within each flow. A packet train that
-// arrives before an earlier train of its flow waits for the earlier train. The waiting
-// time, the number and the memory of waiting packet trains are limited. If a limit is
-// exceeded, Order delivers packet trains out of order and counts the skipped gaps in their
-// numbers.
+// Order restores the order of a peer's packet trains within each flow. A packet train that arrives
+// before an earlier train of its flow waits for the earlier train. The waiting time, the number and
+// the memory of waiting packet trains are limited. If a limit is exceeded, Order skips the gap of
+// missing train numbers, delivers the packet trains after the gap, and counts the gap in the field
+// Skipped.
 type Order struct {
 	// Early counts packet trains that waited for an earlier train. Late counts packet trains that
-	// arrived after the gap in the train numbers to which they belong was skipped. Skipped counts the
-	// skipped gaps.
+	// arrived after Order had skipped the gap in the train numbers to which they belong. Skipped
+	// counts the gaps that Order has skipped.
 	Early, Late, Skipped uint64
 
 	flows map[orderKey]*orderFlow
@@ -78,13 +78,15 @@ type Order struct {
 	max   int
 }
 
-// The constants below limit the packet trains of one peer that wait for an earlier train.
+// The constants below limit the number and the memory of packet trains of one peer that wait for an
+// earlier train of their flow.
 const (
 	orderWaitDefault = 20 * time.Millisecond
 	orderBytesMax    = 8 << 20
 	orderFlowsMax    = 4096
 	orderTrainsMax   = 4096 // per flow
-	// orderTrainBytes is the bookkeeping memory that is counted for each waiting packet train.
+	// orderTrainBytes is the size of the bookkeeping memory that Order counts for each waiting packet
+	// train, in addition to the packets.
 	orderTrainBytes = 128
 )
 
@@ -112,7 +114,7 @@ type gap struct {
 func (g gap) over() bool { return g.flow.gap != g.number }
 
 // NewOrder returns an Order without flows. The argument "wait" of NewOrder is the time after which
-// a gap in the train numbers is skipped. If "wait" is 0, the time is 20 ms.
+// Order skips a gap in the train numbers. If "wait" is 0, Order skips a gap after 20 ms.
 func NewOrder(wait time.Duration) *Order {
 	if wait == 0 {
 		wait = orderWaitDefault
@@ -121,9 +123,9 @@ func NewOrder(wait time.Duration) *Order {
 }
 
 // Take passes the packets of a packet train to the function "deliver". If a packet train arrives
-// before an earlier train of its flow, Take keeps a copy of the train, and delivers the copied
-// packets in a later call. On each connection, the numbers of the packet trains in a flow begin
-// with 0.
+// before an earlier train of its flow, Take copies the train, and a later call of Take or Expire
+// delivers the packets of the copy. On each connection, the numbers of the packet trains in a flow
+// begin with 0.
 func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte)) {
 	key := orderKey{t.VESW, t.Entropy}
 	f := o.flows[key]
@@ -178,8 +180,8 @@ func (o *Order) watch(now mono.Time, f *orderFlow) {
 	o.gaps = append(o.gaps, gap{f, f.gap, now.Add(o.wait)})
 }
 
-// When the list of gaps in train numbers has gapsMax elements, the filled gaps are removed from the
-// list.
+// When the list of gaps in train numbers has gapsMax elements, Order removes from the list those
+// gaps whose missing packet trains have arrived.
 const gapsMax = 4 * orderFlowsMax
 
 // The method "earlier" reports whether element i of the heap has a smaller train number than
@@ -247,7 +249,8 @@ func (o *Order) Expire(now mono.Time, deliver func([]byte)) {
 	}
 }
 
-// Deadline returns the time at which Expire must be called next.
+// Deadline returns the time at which the caller must next call Expire, or mono.Never if no packet
+// train waits.
 func (o *Order) Deadline() mono.Time {
 	for len(o.gaps) > 0 && o.gaps[0].over() {
 		o.gaps = o.gaps[1:]

@@ -7,8 +7,8 @@ import (
 )
 
 // Bench measures the time of a provider's calls with Go benchmarks. One goroutine acts as both the
-// sender and the receiver. The benchmarks Exchange and ExchangeBatch measure the time from a send
-// to its receipt, and not a round trip.
+// sender and the receiver. The benchmarks Exchange and ExchangeBatch measure the one-way time from
+// a send to the receipt of the datagram.
 func Bench(b *testing.B, f Fixture) {
 	f.Patience = cmp.Or(f.Patience, defaultPatience)
 	b.Run("PollEmpty", func(b *testing.B) {
@@ -51,7 +51,8 @@ func benchPost(b *testing.B, f *Fixture, size int) {
 	l.poll(l.rx, posted)
 }
 
-// benchExchange measures batches of datagrams from Post to the completions at the receiver.
+// benchExchange measures the time from the Post of a batch of datagrams to the completions of these
+// datagrams at the receiver.
 func benchExchange(b *testing.B, f *Fixture, batch, size int) {
 	l := newLoop(b, f)
 	batch = min(batch, l.batch)

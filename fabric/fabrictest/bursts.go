@@ -172,8 +172,8 @@ func (q *port) expectFrom(room int, want []datagram) {
 	}
 }
 
-// testSizesChange sends bursts with different datagram sizes. The test receives the bursts either
-// one by one or after all bursts were sent.
+// testSizesChange sends bursts with different datagram sizes. The receiver polls either after each
+// burst or only after the last burst.
 func testSizesChange(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -209,7 +209,7 @@ func testSizesChange(t *testing.T, f *Fixture) {
 }
 
 // testSurplusWaits sends more datagrams than the receiver has posted buffers, and checks that the
-// surplus datagrams wait until the receiver posts further buffers.
+// surplus datagrams wait until the receiver posts buffers for them.
 func testSurplusWaits(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)

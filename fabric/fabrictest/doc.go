@@ -16,13 +16,14 @@
 //	}
 //
 // The suite requires a network that delivers each datagram exactly once, and the datagrams of each
-// sender in order. The network may lose datagrams if more than Caps.RecvCapacity datagrams wait at
-// a receiver. For example, the loopback interface fulfils the suite's requirements. Only the tests
-// of Wait and Sleep spend time sleeping. If an expected datagram does not arrive within
-// Fixture.Patience, the test fails with a description of the failure.
+// sender in order. Only if more than Caps.RecvCapacity datagrams wait at a receiver, the network is
+// allowed to lose datagrams. For example, the loopback interface fulfils the suite's requirements.
+// Only the tests of Wait and Sleep call functions that sleep. If an expected datagram does not
+// arrive within Fixture.Patience, the test fails with a description of the failure.
 //
 // Every subtest keeps a record of the endpoint to which each buffer is posted. A completion for a
-// buffer that was not posted, or a second completion for a posted buffer, fails the current test.
+// buffer that was not posted, or a second completion for the same posted buffer, fails the current
+// test.
 //
 // A Fixture lists the tests that do not apply to a provider, each with a reason that the test
 // prints when it is skipped.

@@ -76,7 +76,8 @@ func testArenaBuffersAreApart(t *testing.T, f *Fixture) {
 	}
 }
 
-// testExchangeBothWays does the same as the test "dgram" in fabtests, libfabric's test suite.
+// testExchangeBothWays sends datagrams in both directions, like the test "dgram" in fabtests
+// (libfabric's test suite).
 func testExchangeBothWays(t *testing.T, f *Fixture) {
 	client, server := newPort(t, f), newPort(t, f)
 	client.stock(4)

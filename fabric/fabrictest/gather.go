@@ -9,7 +9,7 @@ import (
 )
 
 // gatherPorts opens two ports for a test of sends from regions, and skips the test if the provider
-// lacks Caps.Gather.
+// does not support sends from regions (Caps.Gather).
 func gatherPorts(t *testing.T, f *Fixture) (a, b *port) {
 	a, b = newPort(t, f), newPort(t, f)
 	if a.caps.Gather {

@@ -215,9 +215,8 @@ func testReopenEndpoint(t *testing.T, f *Fixture) {
 	}
 }
 
-// testReopenDomain does the same as the test "rdm_multi_client" in fabtests, libfabric's test
-// suite. testReopenDomain closes and opens a client domain many times, while one server domain
-// stays open.
+// testReopenDomain closes and opens a client domain many times, while one server domain stays open,
+// like the test "rdm_multi_client" in fabtests (libfabric's test suite).
 func testReopenDomain(t *testing.T, f *Fixture) {
 	server := newPort(t, f)
 	for i := range uint64(10) {

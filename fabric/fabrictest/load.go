@@ -12,8 +12,8 @@ import (
 	"gobtl/fabric"
 )
 
-// testNoAllocations checks that the calls that are made for each packet do not allocate heap
-// memory.
+// testNoAllocations checks that the calls for sending, polling and receiving a packet do not
+// allocate heap memory.
 func testNoAllocations(t *testing.T, f *Fixture) {
 	l := newLoop(t, f)
 	for _, tc := range []struct {
@@ -120,8 +120,8 @@ func (l *loop) exchange(count, size int) {
 	}
 }
 
-// The type "stream" is the traffic from one endpoint to another, with numbered datagrams of random
-// sizes.
+// The type "stream" is the traffic from one endpoint to a second endpoint, with numbered datagrams
+// of random sizes.
 type stream struct {
 	id       uint64
 	tx, rx   *port
@@ -237,8 +237,8 @@ func (q *port) check(streams []*stream) int {
 	return n
 }
 
-// testConcurrentDomains runs pairs of domains, each domain on its own goroutine, for the race
-// detector.
+// testConcurrentDomains exchanges datagrams between pairs of domains, each domain on its own
+// goroutine, so that the race detector can find data races.
 func testConcurrentDomains(t *testing.T, f *Fixture) {
 	const pairs, rounds = 2, 300
 	var plays []func() // started only when the test can no longer skip
@@ -261,8 +261,8 @@ func testConcurrentDomains(t *testing.T, f *Fixture) {
 	workers.Wait()
 }
 
-// pingPong repeatedly sends a few datagrams and waits for the same number of datagrams from the
-// peer.
+// pingPong repeatedly sends a few datagrams and waits until the same number of datagrams has
+// arrived from the peer.
 func pingPong(q *port, to fabric.Addr, pair uint64, first bool, rounds int) {
 	window := min(4, q.burstRoom()/2) // the peer may be one round ahead
 	message := func(mine bool, round, i int) []byte {

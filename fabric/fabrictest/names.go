@@ -92,7 +92,8 @@ func testInsertIsCounted(t *testing.T, f *Fixture) {
 	c.expect([]byte("the other peer"))
 }
 
-// testRemoveAndInsertAgain does the same as the test "av_xfer" in fabtests, libfabric's test suite.
+// testRemoveAndInsertAgain removes and inserts the address of a peer between sends, like the test
+// "av_xfer" in fabtests (libfabric's test suite).
 func testRemoveAndInsertAgain(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	for i := range uint64(10) {
@@ -108,7 +109,8 @@ func testRemoveAndInsertAgain(t *testing.T, f *Fixture) {
 	}
 }
 
-// testSource checks Completion.From, with and without Caps.Source.
+// testSource checks Completion.From of endpoints with Caps.Source and of endpoints without
+// Caps.Source.
 func testSource(t *testing.T, f *Fixture) {
 	for _, ask := range []bool{false, true} {
 		cfg := f.Endpoint

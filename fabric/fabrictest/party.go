@@ -33,8 +33,8 @@ type party struct {
 	arena fabric.Arena
 	owner []owner // by Buf
 	free  []fabric.Buf
-	// The field "guest" is true if a goroutine other than the goroutine of the test uses the Domain.
-	// Only the goroutine of the test may call FailNow of package testing.
+	// The field "guest" is true if the goroutine that uses the Domain is not the goroutine of the
+	// test. Only the goroutine of the test may call FailNow of package testing.
 	guest bool
 	// The field "stuck" is true if a call of Wait has not returned. While a call of Wait is in
 	// progress, the Domain is in use and cannot be closed.
@@ -57,8 +57,9 @@ type port struct {
 	// AppendSource.
 	sourcer fabric.Sourcer
 	sources [][]byte
-	// If the field "tolerant" is true, a failed Completion or a truncated datagram does not fail the
-	// test, and its Completion is stored in the field "spoiled".
+	// If the field "tolerant" is true, a failed send, a failed receive or a truncated datagram does
+	// not fail the test. The Completions of failed operations and of truncated datagrams are then
+	// stored in the field "spoiled".
 	tolerant bool
 }
 
@@ -151,7 +152,7 @@ func (p *party) await(what string, step func() bool) {
 	}
 }
 
-// The method "stock" posts n further receive buffers to the port.
+// The method "stock" posts n receive buffers to the port.
 func (q *port) stock(n int) {
 	q.tb.Helper()
 	bufs := make([]fabric.Buf, n)
@@ -324,8 +325,8 @@ func (q *port) collect(n int) []datagram {
 	return got
 }
 
-// The method "hush" polls for a while, and fails the test if more than n datagrams have arrived
-// that the method "collect" has not returned.
+// The method "hush" polls for a while, and fails the test if, after that, more than n datagrams
+// have arrived that the method "collect" has not returned.
 func (q *port) hush(n int) {
 	q.tb.Helper()
 	for range 50 {
@@ -362,7 +363,8 @@ func (q *port) expectAnyOrder(want ...[]byte) {
 
 func head(b []byte) []byte { return b[:min(len(b), 16)] }
 
-// The function "pattern" returns "size" bytes of test data, which depend on the argument "key".
+// The function "pattern" returns "size" bytes of test data that are determined by the argument
+// "key".
 func pattern(key uint64, size int) []byte {
 	b := make([]byte, size)
 	fill(b, key)
@@ -370,7 +372,8 @@ func pattern(key uint64, size int) []byte {
 }
 
 // The function "fill" writes test data to the slice "b". The first eight bytes of the test data are
-// derived from the argument "key", and the other bytes are random bytes that depend on "key".
+// derived from the argument "key", and the bytes after them are pseudo-random bytes with "key" as
+// the seed.
 func fill(b []byte, key uint64) {
 	x := next(key*0x9e3779b97f4a7c15 + 0x6a09e667f3bcc909)
 	var word [8]byte

@@ -39,7 +39,7 @@ func testInjectLeavesBuffer(t *testing.T, f *Fixture) {
 	}
 }
 
-// testSendCompletions posts injected sends and larger sends in one batch.
+// testSendCompletions posts injected sends and sends that are too large for injection in one batch.
 func testSendCompletions(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
@@ -141,7 +141,8 @@ func testRxQueueFull(t *testing.T, f *Fixture) {
 	}
 }
 
-// testReceiveBuffersRotate receives many more datagrams than there are buffers.
+// testReceiveBuffersRotate receives many more datagrams than there are receive buffers, by posting
+// each buffer again.
 func testReceiveBuffersRotate(t *testing.T, f *Fixture) {
 	a := newPort(t, f)
 	b := newParty(t, f, fabric.DomainConfig{Buffers: 5}).open(f.Endpoint)

@@ -71,7 +71,8 @@ func testWaitTimesOut(t *testing.T, f *Fixture) {
 	}
 }
 
-// testWaitSeesDatagram sends a datagram to each endpoint of a sleeping domain.
+// testWaitSeesDatagram sends a datagram to each endpoint of a domain that sleeps in Wait, and
+// checks that Wait returns.
 func testWaitSeesDatagram(t *testing.T, f *Fixture) {
 	p := newParty(t, f, fabric.DomainConfig{})
 	w := p.waiter()

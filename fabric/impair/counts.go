@@ -20,8 +20,8 @@ type counters struct {
 	arrived, passed, lost, duplicated, reordered, delayed, corrupted, truncated atomic.Uint64
 }
 
-// Counts returns the fault counters of the Domain, which are the sums for all its endpoints,
-// including closed endpoints. Any goroutine may call Counts, at any time.
+// Counts returns the fault counters of the Domain, which are sums over all open and closed
+// endpoints of the Domain. Any goroutine may call Counts, at any time.
 func (d *Domain) Counts() Counts {
 	c := &d.counters
 	return Counts{

@@ -9,9 +9,9 @@ type odds uint64
 
 func oddsOf(p float64) odds { return odds(p * (1 << 63)) }
 
-// The method "hit" returns true with the probability "o". For the probability 0, the method "hit"
-// draws no random number, so that a disabled fault does not change the random sequence of the other
-// faults.
+// The method "hit" returns true with the probability "o", and otherwise false. For the probability
+// 0, the method "hit" draws no random number, so that a disabled fault does not change the random
+// sequence of the enabled faults.
 func (d *dice) hit(o odds) bool {
 	return o != 0 && odds(d.pcg.Uint64()>>1) < o
 }

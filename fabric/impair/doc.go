@@ -1,7 +1,8 @@
 // Package impair injects network faults. Package impair wraps the Domain of any provider, and
 // drops, duplicates, reorders, delays, corrupts and truncates arriving datagrams. The caller
 // chooses the probabilities of the faults and a seed. Package impair injects faults only at the
-// receiver, so that faults in both directions need a wrapped Domain at each end.
+// receiver. For faults in both directions of a connection, each of the two sides must wrap its
+// Domain.
 //
 //	network --> inner endpoint --> hidden buffer
 //	              | lost? the buffer goes back to the inner endpoint
@@ -16,13 +17,13 @@
 //
 // The inner endpoint receives into hidden buffers, which are not in the arena that the caller gets.
 // The function Reserve adds the hidden buffers to the configuration of the inner Domain. A delayed
-// or duplicated datagram waits in a hidden buffer, and not in a buffer of the caller. Delivering a
-// datagram costs one copy.
+// or duplicated datagram waits in a hidden buffer, and not in a buffer of the caller. Poll copies
+// each datagram once, from the hidden buffer to a buffer of the caller.
 //
 // The same seed and the same sequence of arrivals give the same faults. Each endpoint has its own
 // random number generator (PCG). The seed of an endpoint's generator consists of Faults.Seed and
-// the number of endpoints that were opened before.
+// the number of endpoints that the Domain opened before this endpoint.
 //
-// A Domain belongs to one goroutine at a time, as package fabric requires. Counts and Wake may be
-// called from any goroutine.
+// A Domain belongs to one goroutine at a time, as package fabric requires. Only the methods Counts
+// and Wake of a Domain may be called on any goroutine.
 package impair

@@ -19,8 +19,8 @@ const (
 	spareMin = 16
 )
 
-// Domain wraps another fabric.Domain, and injects faults into the datagrams that arrive at its
-// endpoints. Domain implements fabric.Domain and fabric.Waiter.
+// Domain wraps a fabric.Domain of any provider, and injects faults into the datagrams that arrive
+// at its endpoints. Domain implements fabric.Domain and fabric.Waiter.
 type Domain struct {
 	inner     fabric.Domain
 	waiter    fabric.Waiter // nil if inner is no Waiter
@@ -57,8 +57,8 @@ func Reserve(cfg fabric.DomainConfig) fabric.DomainConfig {
 	return cfg
 }
 
-// Open opens and wraps the Domain that the argument "info" describes, with the hidden buffers that
-// Reserve adds.
+// Open opens the Domain that the argument "info" describes with additional hidden buffers (see
+// Reserve), and wraps the Domain.
 func Open(info fabric.Info, cfg fabric.DomainConfig, f Faults) (*Domain, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -80,10 +80,10 @@ func Open(info fabric.Info, cfg fabric.DomainConfig, f Faults) (*Domain, error) 
 }
 
 // Wrap returns a Domain that injects faults into the arriving datagrams of an open Domain. The
-// arena of the returned Domain shows only the first visibleBuffers buffers, and the other buffers
-// are hidden buffers. After Wrap, the caller must use and close the returned Domain instead of the
-// argument "inner". Errors of Wrap wrap fabric.ErrBadConfig, and after an error of Wrap the Domain
-// "inner" is unchanged.
+// arena of the returned Domain shows only the first visibleBuffers buffers, and all buffers after
+// them are hidden buffers. After Wrap, the caller must use and close the returned Domain instead of
+// the argument "inner". The errors of Wrap wrap fabric.ErrBadConfig. If Wrap returns an error, Wrap
+// has not changed the Domain "inner".
 func Wrap(inner fabric.Domain, visibleBuffers int, f Faults) (*Domain, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -118,8 +118,9 @@ func (d *Domain) Info() fabric.Info {
 // Arena returns the arena with the visible buffers, without the hidden ones.
 func (d *Domain) Arena() fabric.Arena { return d.all.Shrink(d.visible) }
 
-// OpenEndpoint opens an endpoint that injects faults into arriving datagrams. An endpoint takes up
-// to 2*RxDepth hidden buffers, but at most half of the unused hidden buffers.
+// OpenEndpoint opens an endpoint that injects faults into arriving datagrams. An endpoint gets
+// 2*RxDepth hidden buffers, or half of the unused hidden buffers of the Domain if this half is
+// smaller.
 func (d *Domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed

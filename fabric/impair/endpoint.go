@@ -16,12 +16,13 @@ const (
 	holdMax     = 64                   // most datagrams held at once
 	holdTimeout = 1 * time.Millisecond // longest hold, even if too few datagrams have passed
 	pollBatch   = 32                   // completions taken from the inner endpoint at a time
-	// pollRounds is the largest number of batches that one Poll takes from the inner endpoint. A
-	// single batch does not suffice, because the faults can drop all datagrams of the batch.
+	// pollRounds is the largest number of batches that one Poll takes from the inner endpoint. One
+	// batch for each Poll would not suffice, because the faults can drop all datagrams of the batch.
 	pollRounds = 16
 )
 
-// An "arrival" is a copy of a received datagram that Poll has not delivered to the caller yet.
+// An "arrival" refers to a received datagram, or to one of its two duplicates, that Poll has not
+// delivered to the caller yet.
 type arrival struct {
 	from      fabric.Addr
 	due       mono.Time // when its delay is over
@@ -102,7 +103,8 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 func (e *endpoint) Caps() fabric.Caps { return e.caps }
 func (e *endpoint) Name() []byte      { return e.inner.Name() }
 
-// Post passes the sends to the inner endpoint, but refuses a send from a hidden buffer.
+// Post passes the sends to the inner endpoint, except that Post refuses a send whose buffer is a
+// hidden buffer.
 func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -239,8 +241,8 @@ func (e *endpoint) damage(a *arrival) bool {
 	return damaged
 }
 
-// The method "enqueue" puts a datagram into the queue of delayed datagrams or into the queue of
-// deliverable datagrams, and reports whether the datagram is delayed.
+// The method "enqueue" decides by chance whether a datagram is delayed, puts the datagram into the
+// queue of delayed or of deliverable datagrams, and reports whether the datagram is delayed.
 func (e *endpoint) enqueue(a arrival, now mono.Time) bool {
 	if !e.dice.hit(e.delayed) {
 		e.ready.Push(a)

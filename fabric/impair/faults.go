@@ -15,14 +15,14 @@ const DelayMax = 10 * time.Second
 
 // Faults describe the faults that are injected into arriving datagrams. Loss, Dup, Reorder, Corrupt
 // and Truncate are the probabilities, from 0 to 1, that a datagram has the named fault. The zero
-// value injects no faults.
+// value of Faults injects no faults.
 type Faults struct {
 	Loss    float64 // the datagram does not arrive
 	Dup     float64 // the datagram arrives twice
 	Reorder float64 // 1 to 16 later datagrams overtake, if they come within 1 ms
 	// Delay is the additional delay of a delayed datagram, 0 to DelayMax. DelayP is the probability
-	// that a datagram is delayed. If DelayP is 0, every datagram is delayed by Delay. A datagram that
-	// is not delayed overtakes delayed datagrams.
+	// that a datagram is delayed, except that a DelayP of 0 delays every datagram. A datagram that is
+	// not delayed overtakes delayed datagrams.
 	Delay    time.Duration
 	DelayP   float64
 	Corrupt  float64 // one bit is inverted, unless the datagram is empty
@@ -69,11 +69,11 @@ func (f Faults) Validate() error {
 }
 
 // Parse parses faults such as
-// "loss=1%,dup=0.5%,reorder=5%,delay=200us,corrupt=1e-4,truncate=0.1%,seed=7". The text that Parse
-// accepts may contain the fields in any order, each field at most once. Probabilities are
-// percentages or fractions, and the field "delay" has the format of time.ParseDuration. The texts
-// "" and "none" mean no faults. The errors of Parse wrap fabric.ErrBadConfig and name the invalid
-// part of the text.
+// "loss=1%,dup=0.5%,reorder=5%,delay=200us,corrupt=1e-4,truncate=0.1%,seed=7". The text may contain
+// the fields in any order, each field at most once. Probabilities are percentages or fractions, and
+// the field "delay" has the format of time.ParseDuration. For the texts "" and "none", Parse
+// returns the zero Faults. The errors of Parse wrap fabric.ErrBadConfig and name the invalid part
+// of the text.
 func Parse(s string) (Faults, error) {
 	var f Faults
 	if s = strings.TrimSpace(s); s == "" || s == "none" {
@@ -162,8 +162,7 @@ func (f Faults) String() string {
 }
 
 // formatProbability formats a probability as the shortest percentage that Parse converts back to
-// the same number. If Parse converts no percentage back to the same number, formatProbability
-// formats the probability as a fraction.
+// exactly the same number, if there is one, and otherwise as a fraction.
 func formatProbability(p float64) string {
 	for _, digits := range []int{15, -1} {
 		s := strconv.FormatFloat(p*100, 'g', digits, 64) + "%"

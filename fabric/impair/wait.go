@@ -16,12 +16,13 @@ func realClock() func() mono.Time {
 	return func() mono.Time { return mono.Time(time.Since(start)) }
 }
 
-// SetClock replaces the clock that determines the ends of delays. SetClock must be called before
-// the first endpoint is opened.
+// SetClock replaces the clock that the Domain reads to decide when the delay of a datagram is over.
+// SetClock must be called before the first endpoint is opened.
 func (d *Domain) SetClock(now func() mono.Time) { d.now = now }
 
 // Wait implements fabric.Waiter. Wait returns at the latest when the next reordered or delayed
-// datagram is due. If the inner Domain is no fabric.Waiter, Wait returns after 100 us at most.
+// datagram is due for delivery. If the inner Domain is no fabric.Waiter, Wait returns after 100 us
+// at most.
 func (d *Domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed

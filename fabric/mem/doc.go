@@ -1,8 +1,8 @@
 // Package mem is a datagram network inside one process, with the provider name "mem/local". The
-// network of package mem drops a datagram only if the receiver's queue is full, and delivers each
-// sender's datagrams in order. The network of package mem uses no sockets, so that tests and
-// benchmarks of higher layers run almost no code of the operating system. Package mem is also an
-// example of a small complete provider.
+// network of package mem drops a datagram only if the receiver's queue is full, and delivers the
+// datagrams from each sender in order. The network of package mem uses no sockets, so that tests
+// and benchmarks of the layers above package fabric run almost no code of the operating system.
+// Package mem can serve as an example of a small but complete provider.
 //
 //	Post                                              Poll
 //	buffer --copy--> [filter] --> inbox of receiver --copy--> buffer posted with Recv
@@ -14,9 +14,9 @@
 // "mem/local". Endpoint names are assigned in the order in which endpoints open, so that a
 // single-threaded test gets the same names in every run.
 //
-// Package mem reports some errors of its caller that network hardware would not necessarily detect.
-// Examples are a buffer that is posted for two operations at the same time, a send to a removed
-// peer, and an Addr of another domain.
+// Package mem reports some mistakes of its caller that network hardware would not necessarily
+// detect. For example, package mem refuses a buffer that is posted for two operations at the same
+// time, a send to a removed peer, and an Addr that a different domain has returned.
 //
 // The methods of Network may be called from any goroutine. A Domain and its Endpoints belong to one
 // goroutine at a time, as package fabric requires. Different goroutines may use different Domains

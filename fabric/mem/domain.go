@@ -34,7 +34,7 @@ func failure(op string, errno syscall.Errno, text string) error {
 }
 
 // The type "domain" implements fabric.Domain and fabric.Waiter. Only the goroutine that uses the
-// domain may access its fields, except the field "bell".
+// domain may access the fields of the domain, except the field "bell", which any goroutine may use.
 type domain struct {
 	nw        *Network
 	info      fabric.Info

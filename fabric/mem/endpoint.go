@@ -6,7 +6,7 @@ import (
 )
 
 // The type "endpoint" implements fabric.Endpoint. Only the goroutine that uses the domain may
-// access the fields of an endpoint, except the field "inbox".
+// access the fields of an endpoint, except the field "inbox", which has its own lock.
 type endpoint struct {
 	domain *domain
 	inbox  *inbox
@@ -159,8 +159,8 @@ func (e *endpoint) transmit(to *peer, head, tail []byte) {
 	}
 }
 
-// Poll reports completed sends first, and then received datagrams. There are at most TxDepth
-// completed sends.
+// Poll reports completed sends first, and then received datagrams. At most TxDepth completed sends
+// wait for a Poll.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed

@@ -28,10 +28,10 @@ func (v Verdict) String() string {
 }
 
 // Filter decides what happens to a datagram in transit. A Filter runs inside the sender's Post, and
-// must be safe for concurrent use if domains run on several goroutines. The arguments "from" and
-// "to" of a Filter are endpoint names, which the Filter must not change. The argument "pkt" of a
-// Filter is a copy of the datagram, which the Filter may change but must not keep. A Filter may
-// call the Network's methods.
+// must be safe for concurrent use if several goroutines use domains of the Network. The arguments
+// "from" and "to" of a Filter are endpoint names, which the Filter must not change. The argument
+// "pkt" of a Filter is a copy of the datagram, which the Filter may change but must not keep. A
+// Filter may call the Network's methods.
 type Filter func(from, to []byte, pkt []byte) Verdict
 
 type heldDatagram struct {
@@ -51,16 +51,17 @@ func (nw *Network) SetFilter(f Filter) {
 	nw.filter.Store(&f)
 }
 
-// Held returns the number of datagrams for which a Filter has returned Hold and that Release has
-// not delivered yet.
+// Held returns the number of held datagrams, which are datagrams for which a Filter has returned
+// Hold and that Release has not delivered yet.
 func (nw *Network) Held() int {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
 	return len(nw.held)
 }
 
-// Release delivers all held datagrams, the oldest first. Release does not call the Filter again for
-// the held datagrams. Release returns the number of delivered datagrams.
+// Release delivers all datagrams for which a Filter has returned Hold, the oldest first. Release
+// does not call the Filter again for the held datagrams. Release returns the number of delivered
+// datagrams.
 func (nw *Network) Release() int {
 	nw.mu.Lock()
 	held := nw.held

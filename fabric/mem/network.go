@@ -31,7 +31,8 @@ const (
 	maxEndpoints      = 1 << 24 // limit of the tables indexed by an endpoint's number
 )
 
-// Config sets the sizes of a Network and of its endpoints. Zero fields mean the defaults.
+// Config sets the sizes of a Network and of its endpoints. For a field with the zero value, New
+// uses the default that the field's comment states.
 type Config struct {
 	// MTUBytes is the size of the largest datagram, 1 to 1 MiB. The default of MTUBytes is 1472,
 	// which is the largest UDP datagram on Ethernet.
@@ -44,8 +45,8 @@ type Config struct {
 	// does not set them. The default of TxDepth and RxDepth is 1024.
 	TxDepth, RxDepth int
 	// QueueDatagrams, from 1 to 2^20, is the number of datagrams that an endpoint's receive queue can
-	// hold. The memory of a receive queue must not exceed 1 GiB. A full receive queue drops datagrams.
-	// The default of QueueDatagrams is 1024.
+	// hold. The memory of a receive queue (QueueDatagrams times MTUBytes) must not exceed 1 GiB. A
+	// full receive queue drops datagrams. The default of QueueDatagrams is 1024.
 	QueueDatagrams int
 	// If NoGather is true, Caps.Gather is false, so that a test can check that a caller works without
 	// Caps.Gather.
@@ -145,8 +146,8 @@ func New(cfg Config) *Network {
 	}
 }
 
-// Counts returns the network's counters. Each counter by itself is exact. The counters are
-// consistent with each other only if no Domain posts datagrams during the call of Counts.
+// Counts returns the network's counters. Each counter by itself is exact. The sum in the comment of
+// the type Counts is exact only if no Domain posts datagrams during the call of Counts.
 func (nw *Network) Counts() Counts {
 	return Counts{
 		Sent:        nw.sent.Load(),

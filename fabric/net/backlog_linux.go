@@ -8,7 +8,7 @@ import (
 
 var _ fabric.Backlogger = (*endpoint)(nil)
 
-// Backlog implements fabric.Backlogger. On systems other than Linux, an endpoint does not implement
+// Backlog implements fabric.Backlogger. Only on Linux, an endpoint of the provider "net" implements
 // fabric.Backlogger.
 func (e *endpoint) Backlog() (usedBytes, sizeBytes int) {
 	if e.closed {

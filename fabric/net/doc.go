@@ -11,8 +11,8 @@
 // (Info.Wire is "udp"), so that endpoints of the two providers can communicate. A send is complete
 // when the operating system has copied its bytes, and no send yields a Completion.
 //
-// On Linux, macOS, FreeBSD and Windows, the provider "net" disables IP fragmentation. On other
-// systems, a datagram that exceeds the path MTU is sent in IP fragments.
+// On Linux, macOS, FreeBSD and Windows, the provider "net" disables IP fragmentation. Everywhere
+// else, the operating system sends a datagram that exceeds the path MTU in IP fragments.
 //
 // A Domain and its endpoints belong to one goroutine at a time, as package fabric requires. An
 // endpoint's reader goroutine and the goroutine that uses the Domain share only the queues of the

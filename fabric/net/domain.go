@@ -33,7 +33,7 @@ func failure(op string, errno syscall.Errno, text string) error {
 }
 
 // The type "domain" implements fabric.Domain and fabric.Sleeper. Only the goroutine that uses the
-// domain may access its fields, except the field "bell".
+// domain may access the fields of the domain, except the field "bell", which any goroutine may use.
 type domain struct {
 	local     inet.Local
 	info      fabric.Info
@@ -57,8 +57,8 @@ var (
 )
 
 // The type "buffers" describes the memory of the arena for the reader goroutines. After the
-// caller's part of each buffer, there is at least one additional byte. A datagram that also fills
-// the additional byte is too large for the buffer.
+// caller's part of each buffer, there is at least one additional byte. A datagram that fills the
+// additional byte is too large for the buffer.
 type buffers struct {
 	mem                []byte
 	count, stride, len int
@@ -185,7 +185,7 @@ func (d *domain) DeregisterRegion(fabric.Region) error {
 }
 
 // OpenEndpoint implements fabric.Domain. OpenEndpoint reduces a queue depth that exceeds the
-// provider's limit to this limit, and Caps returns the reduced depth.
+// provider's limit to the limit, and Endpoint.Caps contains the reduced queue depth.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed
@@ -256,8 +256,7 @@ func (d *domain) Sleep(timeout time.Duration) error {
 }
 
 // After vainMost consecutive polls without a completion, giveWay parks the polling goroutine for a
-// short time, because otherwise it is possible that Go's scheduler never runs the reader
-// goroutines.
+// short time, because without a pause Go's scheduler might never run the reader goroutines.
 func (d *domain) giveWay() {
 	if d.vain++; d.vain >= vainMost {
 		d.vain = 0

@@ -12,7 +12,7 @@ import (
 )
 
 // The type "endpoint" implements fabric.Endpoint. Only the goroutine that uses the domain may
-// access the fields of an endpoint, except the field "inbox".
+// access the fields of an endpoint, except the field "inbox", which has its own lock.
 type endpoint struct {
 	domain *domain
 	conn   *net.UDPConn
@@ -69,7 +69,8 @@ func (e *endpoint) Caps() fabric.Caps { return e.caps }
 func (e *endpoint) Name() []byte { return inet.EncodeName(e.name) }
 
 // Post implements fabric.Endpoint. The error ErrAgain of Post means that the socket's send buffer
-// or the device's send queue is full. On Windows, Post waits while the send buffer is full.
+// or the device's send queue is full. On Windows, Post does not return ErrAgain for a full send
+// buffer, but waits until there is room.
 func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -112,8 +113,8 @@ func sendError(err error) error {
 	return newError("send", err)
 }
 
-// Poll implements fabric.Endpoint. After vainMost polls without a completion, Poll waits for up to
-// parkTime.
+// Poll implements fabric.Endpoint. After vainMost consecutive calls without a completion, Poll
+// parks the calling goroutine for up to parkTime.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -136,8 +137,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil // The next Poll reports the error.
 }
 
-// The method "from" returns the Addr of the sender with the given name, and caches the Addr for the
-// next call.
+// The method "from" returns the Addr of the sender with the given name, and keeps name and Addr in
+// a cache with one entry.
 func (e *endpoint) from(name netip.AddrPort) fabric.Addr {
 	peers := &e.domain.peers
 	if name != e.lastFrom || e.lastSeq != peers.changes {

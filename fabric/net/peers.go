@@ -12,7 +12,8 @@ import (
 const maxPeers = 1<<31 - 1
 
 // peerTable is a domain's address vector. An Addr consists of an index into the address vector and
-// a generation number. An outdated generation number means that the Addr was removed.
+// a generation number. If the generation number of an Addr is not the generation number of the
+// entry, the Addr was removed.
 type peerTable struct {
 	peers   []peer
 	free    []uint32

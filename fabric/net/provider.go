@@ -57,8 +57,8 @@ func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	return infos, nil
 }
 
-// Open implements fabric.Provider. Open reads the host's addresses again, because it is possible
-// that the Info is outdated or does not come from GetInfo.
+// Open implements fabric.Provider. Open reads the host's addresses again, because the argument
+// "info" might be outdated, or might not come from GetInfo.
 func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	if info.Provider != family {
 		return nil, fmt.Errorf("%w: %q is not %q", fabric.ErrNoProvider, info.Provider, family)

@@ -4,8 +4,8 @@ package net
 
 import "net"
 
-// A sender sends the datagrams of a socket. If the socket's send buffer is full, it is possible
-// that the method "send" of a sender waits until the send buffer has room.
+// A sender sends datagrams through a socket. If the socket's send buffer is full, the method "send"
+// of a sender might block until the send buffer has room.
 type sender struct{ conn *net.UDPConn }
 
 func newSender(conn *net.UDPConn) (*sender, error) { return &sender{conn}, nil }

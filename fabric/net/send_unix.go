@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// A sender sends the datagrams of a socket and never blocks. If the socket's send buffer is full,
-// the method "send" returns an error.
+// A sender sends datagrams through a socket and never blocks. If the socket's send buffer is full,
+// the method "send" of a sender returns EAGAIN.
 type sender struct {
 	raw  syscall.RawConn
 	once func(fd uintptr) bool // sends b to to, made once because a closure is allocated
@@ -46,7 +46,7 @@ func (s *sender) send(b []byte, p *peer) error {
 	return s.err
 }
 
-// sockaddrOf returns an address for system calls.
+// sockaddrOf converts an address to the type that system calls need.
 func sockaddrOf(to netip.AddrPort) syscall.Sockaddr {
 	if to.Addr().Is4() {
 		return &syscall.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}

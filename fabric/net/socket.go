@@ -19,7 +19,7 @@ const (
 	// wantSendBytes is the requested size of a socket's send buffer. A send buffer of wantSendBytes
 	// has room for several datagrams of the largest size.
 	wantSendBytes = 1 << 20
-	// leastBytes is the smallest socket buffer size that is requested.
+	// leastBytes is the smallest socket buffer size that askFor requests.
 	leastBytes = 64 << 10
 )
 

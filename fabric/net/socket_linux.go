@@ -2,8 +2,8 @@ package net
 
 import "golang.org/x/sys/unix"
 
-// dontFragment returns the socket options that disable fragmentation for an IP version. With the
-// options that dontFragment returns, the system also ignores ICMP reports about the path MTU.
+// dontFragment returns the socket options that disable fragmentation for an IP version. A socket
+// with the options that dontFragment returns ignores ICMP reports about the path MTU.
 func dontFragment(version int) []option {
 	if version == 4 {
 		return []option{{unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE}}

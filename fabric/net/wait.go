@@ -17,15 +17,15 @@ const (
 	// errorsMax consecutive failures, the reader goroutine ends.
 	errorPause = time.Millisecond
 	errorsMax  = 1000
-	// After vainMost consecutive polls without a completion, the next Poll parks its goroutine for
-	// parkTime.
+	// After vainMost consecutive polls without a completion, the next Poll parks the calling goroutine
+	// for at most parkTime.
 	vainMost = 64
 	parkTime = 50 * time.Microsecond
 )
 
 // An "inbox" is the state that an endpoint shares with its reader goroutine. An inbox contains a
-// queue of posted buffers and a queue of received datagrams. The two queues of an inbox and the
-// reader goroutine together hold at most RxDepth buffers.
+// queue of posted buffers and a queue of received datagrams. At most RxDepth buffers are in the two
+// queues of an inbox and at its reader goroutine.
 type inbox struct {
 	ended chan struct{} // closed when the reader has ended
 
@@ -75,7 +75,7 @@ func (in *inbox) post(bufs []fabric.Buf) (int, error) {
 
 // The method "take" writes completions for received datagrams to the argument "out", and appends
 // the senders of these datagrams to the argument "origins". If the method "take" returns an error,
-// the reader goroutine has ended, and every later call of "take" fails, too.
+// the reader goroutine has ended, and every later call of "take" returns an error.
 func (in *inbox) take(out []fabric.Completion, origins []netip.AddrPort) ([]netip.AddrPort, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -107,7 +107,8 @@ func (in *inbox) shut() {
 	in.more.Signal()
 }
 
-// The method "next" waits for a posted buffer, and returns false if the endpoint is being closed.
+// The method "next" waits for a posted buffer, and returns the buffer and true. If the endpoint is
+// being closed, the method "next" returns false.
 func (in *inbox) next() (fabric.Buf, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -167,7 +168,7 @@ func ring(bells []*doorbell.Bell) {
 }
 
 // The function "receive" reads one datagram. The function "receive" repeats a failed read up to
-// errorsMax times, because a read can fail with the error of an earlier send.
+// errorsMax times, because a read from a UDP socket can return the error of an earlier send.
 func receive(conn *net.UDPConn, mem []byte) (n int, from netip.AddrPort, err error) {
 	for range errorsMax {
 		n, from, err = conn.ReadFromUDPAddrPort(mem)

@@ -1,8 +1,8 @@
-// Package ofi offers libfabric's endpoints as fabric providers. Unconnected datagram endpoints
-// (FI_EP_DGRAM) have provider names such as "ofi/udp", "ofi/sockets", "ofi/verbs", "ofi/efa",
-// "ofi/usnic" and "ofi/psm3", depending on the installed library. Reliable endpoints (FI_EP_RDM)
-// have provider names such as "ofi/shm", "ofi/tcp" and "ofi/udp;ofi_rxd". Importing the package
-// registers the provider family "ofi".
+// Package ofi offers libfabric's endpoints as fabric providers. The unconnected datagram endpoints
+// (FI_EP_DGRAM) of the installed libfabric have provider names such as "ofi/udp", "ofi/sockets",
+// "ofi/verbs", "ofi/efa", "ofi/usnic" and "ofi/psm3". Reliable endpoints (FI_EP_RDM) have provider
+// names such as "ofi/shm", "ofi/tcp" and "ofi/udp;ofi_rxd". Importing the package registers the
+// provider family "ofi".
 //
 // If a libfabric provider has both datagram endpoints and reliable endpoints, a name that ends in
 // "+rdm", such as "ofi/efa+rdm", selects the reliable endpoints. The name "ofi/udp+offload" means
@@ -29,7 +29,7 @@
 //	shim.h           the C half as Go sees it
 //
 // The C part of the package, called the shim, owns all libfabric objects. In the following list of
-// C files, each file calls only functions of files that are further down in the list.
+// C files, each file calls only functions that are in files below it.
 //
 //	domain.c                          opens and closes a domain, and what has to outlive it
 //	  endpoint.c                      opens and closes an endpoint
@@ -63,46 +63,46 @@
 //
 // The package loads libfabric.so.1 when a program first requests a provider of the family ofi. A
 // program that requests no provider of the family ofi runs without libfabric. If libfabric is not
-// installed, or if its headers were missing when the program was built, GetInfo for the family ofi
-// returns fabric.ErrUnavailable. On Debian 12, loading libfabric takes about 200 ms, because the
-// constructors of other shared libraries sleep.
+// installed, or if libfabric's headers were missing when the program was built, GetInfo for the
+// family ofi returns fabric.ErrUnavailable. On Debian 12, loading libfabric takes about 200 ms,
+// because the constructors of the shared libraries that libfabric loads sleep.
 //
-// The package restores the process's signal handlers after each call that loads libfabric, or that
-// opens or closes a libfabric object. Child processes do not inherit descriptors that libfabric
-// opens while it is loaded, or while it opens or closes an object. Child processes inherit
-// connections that a libfabric provider opens during a poll.
+// Loading libfabric, or opening or closing a libfabric object, can change the process's signal
+// handlers, which the package then restores. Child processes do not inherit the descriptors that
+// libfabric opens while it is loaded, or while it opens or closes an object. Child processes do
+// inherit the sockets of connections that a libfabric provider opens during a poll.
 //
 // A batch of datagrams costs one call from Go into C. A datagram of at most Caps.InjectBytes is
-// sent with fi_inject, which yields no completion. A larger datagram is sent with fi_send. A
-// datagram of at most Caps.InjectBytes that contains bytes of a registered region is first copied
-// to a bounce buffer. A larger datagram that contains bytes of a registered region is sent with
-// fi_sendv.
+// sent with fi_inject, which yields no completion. A datagram of more than Caps.InjectBytes is sent
+// with fi_send. A datagram that contains bytes of a registered region is copied to a bounce buffer
+// before fi_inject (up to Caps.InjectBytes), or is sent with fi_sendv (above Caps.InjectBytes).
 //
 // The providers over TCP and the layer rxd (libfabric's reliability layer) never complete a send if
 // the peer has stopped accepting data or has ended. The shim copies the sends for providers over
 // TCP and for the layer rxd (copies.c), and passes the copies to the provider. If the shim copies
-// the sends, every send is complete when Post returns, and a peer that accepts nothing does not
-// delay the sends to other peers. For each peer, libfabric's provider holds at most 256 copies of
-// sends, and the shim holds at most 4096 further copies.
+// the sends, every send is complete when Post returns, and a peer that accepts no data delays only
+// the sends to itself. For each peer, libfabric's provider holds at most 256 copies of sends, and
+// the shim's queue holds at most 4096 copies.
 //
 // An Addr of package ofi consists of an index and a generation number. An Addr of package ofi is
 // not the fi_addr_t of libfabric, because with some providers a fi_addr_t is a pointer. A call with
-// an outdated or invalid Addr returns an error, and neither crashes nor sends to another peer.
-// Before removing a peer or a region, the caller must wait for the completion of the sends to the
-// peer or from the region.
+// an outdated or invalid Addr returns an error. Before removing a peer, the caller must wait for
+// the completion of the sends to the peer. Before removing a region, the caller must wait for the
+// completion of the sends from the region.
 //
 // The udp provider of libfabric receives one datagram per system call, and leaves the socket's
 // receive buffer at its default size. Package ofi finds the socket of the udp provider and enlarges
 // the socket's receive buffer. Caps.RecvCapacity is computed from the size of the socket's receive
-// buffer. A sleep of package ofi waits directly for the socket of the udp provider. Package ofi
-// removes the udp provider's socket from the epoll instance of libfabric's wait descriptor, because
-// an epoll instance that watches the socket costs time for every arriving datagram.
+// buffer. A thread that sleeps in package ofi waits directly for the socket of the udp provider.
+// Package ofi removes the udp provider's socket from the epoll instance of libfabric's wait
+// descriptor, because an epoll instance that watches the socket costs time for every arriving
+// datagram.
 //
 // With the sockets provider of libfabric, a TCP connection hangs for ever if its receive window
 // closes within a message header. To keep the TCP receive window open, an endpoint of libfabric's
 // sockets provider injects no datagrams, and has at most 31 datagrams of up to 1 KiB in flight.
 //
-// Each receive is posted with one additional byte after its buffer. A datagram that also fills the
+// Each receive is posted with one additional byte after its buffer. A datagram that fills the
 // additional byte is too large for its buffer. The additional byte is needed because some providers
 // truncate a datagram without an error.
 //
@@ -110,34 +110,35 @@
 //
 // With "ofi/udp+offload" the kernel splits and coalesces datagrams on libfabric's own socket.
 // Datagrams of equal size that are posted together for one peer go to the kernel as one message
-// (UDP_SEGMENT). The last datagram of a message with UDP_SEGMENT can be shorter than the others.
-// Package ofi splits a received message of coalesced datagrams (UDP_GRO) at the datagram size that
-// the kernel reports in a control message. Package ofi reads the socket without libfabric, because
-// libfabric does not request the control message with the size of coalesced datagrams. One recvmsg
-// writes up to 64 KiB to the datagrams' buffers and the direct-receive memory, so that no further
-// copy is needed. Segmentation offload does not change the packets on the network.
+// (UDP_SEGMENT). In a message with UDP_SEGMENT, all datagrams except the last have the same size,
+// and the last can be shorter. Package ofi splits a received message of coalesced datagrams
+// (UDP_GRO) at the datagram size that the kernel reports in a control message. Package ofi reads
+// the socket without libfabric, because libfabric does not request the control message with the
+// size of coalesced datagrams. One call of recvmsg writes up to 64 KiB directly to the datagrams'
+// buffers and the direct-receive memory, without a copy in user space. Segmentation offload does
+// not change the packets on the network.
 //
 // OpenEndpoint tests the offload with datagrams that the endpoint sends to itself. Datagrams that
-// arrive from other senders during the offload test are dropped. If the offload test of an endpoint
-// fails, the endpoint works without offload. An endpoint turns off the offload of sends when the
-// kernel refuses a message but accepts its datagrams one by one. An endpoint turns off the offload
-// of receives when a control message is truncated, and then drops all datagrams in the socket's
-// receive buffer. The Info.Attrs of the Domain tell for sends and for receives whether offload is
-// on, or why it is off.
+// arrive from peers during the offload test are dropped. If the offload test of an endpoint fails,
+// the endpoint works without offload. An endpoint turns off the offload of sends when the kernel
+// refuses a message but accepts its datagrams one by one. An endpoint turns off the offload of
+// receives when a control message is truncated, and then drops all datagrams in the socket's
+// receive buffer. The Info.Attrs of the Domain state, separately for sends and for receives,
+// whether offload is on or the reason why offload is off.
 //
 // # Reliable endpoints
 //
 // Info.Reliable and Info.Ordered are true for reliable endpoints. A datagram of a reliable endpoint
 // has at most 16 KiB. Datagrams of reliable endpoints make progress only while both the sender and
-// the receiver call Poll. With a reliable endpoint, the sends to a peer return ErrAgain until the
-// peer has accepted the connection during a Poll. A large send of a reliable endpoint completes
-// when the peer has received the data. The buffers for reliable endpoints are at least as large as
-// the MTU, because the providers stop working after a message that does not fit in its buffer. With
-// libfabric's shm provider a datagram has at most 4 KiB, and with libfabric 2.0 and later a domain
-// of the shm provider accepts at most 256 peers.
+// the receiver call Poll. With a reliable endpoint, a Post to a peer returns ErrAgain until the
+// peer has accepted the connection, which the peer does in a call of Poll. A large send through a
+// reliable endpoint completes when the peer has received the data. The receive buffers of reliable
+// endpoints are at least as large as the MTU, because the providers stop working after a message
+// that does not fit in its buffer. With libfabric's shm provider, a datagram has at most 4 KiB.
+// With libfabric 2.0 and later, a domain of the shm provider accepts at most 256 peers.
 //
 // # Concurrency
 //
 // A Domain and its Endpoints belong to one goroutine at a time (FI_THREAD_DOMAIN). Only Waiter.Wake
-// may be called from any goroutine. Different domains may be used concurrently.
+// may be called on any goroutine. Several goroutines may concurrently use different domains.
 package ofi

@@ -29,7 +29,7 @@ const (
 )
 
 // The type "domain" implements fabric.Domain and fabric.Waiter. Only the goroutine that uses the
-// domain may access its fields, except the field "bell".
+// domain may access the fields of the domain, except the field "bell", which any goroutine may use.
 type domain struct {
 	c      *C.struct_gofi_domain // nil after Close
 	info   fabric.Info
@@ -52,7 +52,8 @@ var (
 )
 
 // openDomain opens the domain that the entry "e" describes. The argument "sourced" of openDomain is
-// the entry that a query with FI_SOURCE has returned for the same domain, or nil if there is none.
+// the entry that a query with FI_SOURCE has returned for the same domain, or nil if the query has
+// returned no such entry.
 func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	lay, err := newLayout(e.limits, cfg)
 	if err != nil {
@@ -145,7 +146,7 @@ func (d *domain) invalid(op, text string) error {
 }
 
 // OpenEndpoint implements fabric.Domain. OpenEndpoint reduces a queue depth that exceeds the
-// provider's limit to this limit, and Caps returns the reduced depth.
+// provider's limit to the limit, and Endpoint.Caps contains the reduced queue depth.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.c == nil {
 		return nil, fabric.ErrClosed
@@ -208,7 +209,7 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 }
 
 // tryBind checks that a socket can be bound to the local address of the domain, before libfabric's
-// udp provider binds its socket. Without the check of tryBind, libfabric would leak the udp
+// udp provider binds its own socket. The check of tryBind is needed because libfabric leaks the udp
 // provider's socket if the provider fails to bind the socket.
 func (d *domain) tryBind() error {
 	ap, ok := d.rules.form.addrPort(d.src)
@@ -228,8 +229,8 @@ func (e *endpoint) finish(recvBufferBytes int) {
 	if d.rules.bytes == 0 && d.rules.form != formString {
 		d.rules.bytes = len(e.name)
 	}
-	// The endpoint's name is converted to its canonical form, because peers compare endpoint
-	// names as bytes. A wildcard address has no canonical form, and is kept unchanged for display.
+	// The endpoint's name is converted to its canonical form, because peers compare endpoint names as
+	// bytes. A name with a wildcard address has no canonical form, and stays unchanged for display.
 	if canon, err := d.rules.check(e.name); err == nil {
 		e.name = []byte(canon)
 	}

@@ -27,9 +27,9 @@ import (
 	"gobtl/fabric"
 )
 
-// The shim (the C part of the package) reads and writes slices of Send and Completion directly. If
-// Send or Completion had different layouts in Go and C, an array expression in this block would not
-// compile, because its index would not be 0.
+// The shim (the C part of the package) reads and writes slices of Send and Completion directly. The
+// expressions in this block compile only if Send and Completion have the same layout in Go and in
+// C, because an array of length 1 has only the index 0.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(fabric.Send{})-C.sizeof_struct_gofi_send]
 	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Send{}.To)-unsafe.Offsetof(C.struct_gofi_send{}.to)]
@@ -93,9 +93,9 @@ func (e *endpoint) Name() []byte { return slices.Clone(e.name) }
 // The function "batch" limits the length of a slice to the range of a C int.
 func batch(n int) C.int { return C.int(min(n, math.MaxInt32)) }
 
-// A batch call of the shim (the C part of the package) returns one number for a count and an error
-// code. The method "result" converts the number that a batch call has returned to the count and an
-// error.
+// A batch call of the shim (the C part of the package) returns a count and an error code in one
+// number. The method "result" splits the number that a batch call has returned into the count and
+// an error.
 func (e *endpoint) result(r int64) (int, error) {
 	code := resultCode(r)
 	switch code {
@@ -173,8 +173,9 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// The method "progress" lets the provider make progress without returning completions. Tests whose
-// single thread plays the roles of several processes call the method "progress".
+// The method "progress" calls the provider so that the provider makes progress, but fetches no
+// completions. The method "progress" is for tests in which a single thread plays the roles of
+// several processes.
 func (e *endpoint) progress() { C.gofi_progress(e.c) }
 
 // Close implements fabric.Endpoint. Close releases all resources even if it returns an error. A
@@ -201,8 +202,8 @@ func (e *endpoint) Close() error {
 	return nil
 }
 
-// shmFolder is the directory in which the shm provider has a file for each endpoint. The name of an
-// endpoint's file is the endpoint's name without the prefix shmMark.
+// shmFolder is the directory in which the shm provider has a file for each endpoint. The file name
+// is the endpoint's name without the prefix shmMark.
 const (
 	shmFolder = "/dev/shm"
 	shmMark   = "fi_shm://"

@@ -38,7 +38,7 @@ var calls = [...]string{
 }
 
 // newError makes a *fabric.Error from an error code. The argument "text" of newError is a function
-// that returns libfabric's text for an error code of libfabric.
+// that returns the error message for an error code of libfabric.
 func newError(provider, op string, code int, text func(code int) string) *fabric.Error {
 	if i := code - codeBase; i >= 0 && i < len(refusals) {
 		r := refusals[i]

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams over
-	// a stream report a limit near 2^64, which is too large for the size of a receive buffer.
+	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams over a
+	// stream report a limit near 2^64, to which no receive buffer can be sized.
 	maxDatagramBytes = 65507
 	// maxSegmentBytes is the size of the largest datagram on reliable endpoints. The layer rxm of
 	// libfabric sends messages of up to maxSegmentBytes eagerly, and larger messages by a rendezvous
@@ -53,8 +53,8 @@ const (
 	headerBytes6 = 40 + 8
 	// jumboBytes is the largest Ethernet MTU that the package uses.
 	jumboBytes = 9000
-	// plainBytes is the assumed MTU if the device's MTU is unknown, or if the device is the
-	// loopback device.
+	// plainBytes is the MTU that the package assumes for the loopback device, and for a device whose
+	// MTU is unknown.
 	plainBytes = 1500
 )
 
@@ -84,8 +84,8 @@ func deviceMTU(name string) int {
 // package) sends with fi_inject.
 func (l limits) inject() int { return clip(sub(l.injectBytes, l.tx()), l.mtuBytes()) }
 
-// The method "done" returns the size of the largest payload that Post copies, so that the send is
-// complete when Post returns.
+// The method "done" returns the size of the largest payload whose send is complete when Post
+// returns, because Post copies the payload.
 func (l limits) done() int {
 	if l.quirks.copies {
 		return l.mtuBytes()
@@ -126,7 +126,7 @@ func depth(what string, asked int, provider uint64) (int, error) {
 
 // The type "layout" describes the slots of an arena. Each slot of strideBytes consists of
 // headroomBytes, then sizeBytes for the caller, and then at least slackBytes. The caller's bytes
-// begin at a cache line. The provider's packet prefix is at the end of the headroom.
+// begin at the start of a cache line. The provider's packet prefix is at the end of the headroom.
 type layout struct {
 	count, strideBytes, headroomBytes, sizeBytes int
 	txPrefixBytes, rxPrefixBytes                 int

@@ -48,15 +48,15 @@ func loadFrom(file string) error {
 	}
 }
 
-// guardLock is held during each call of the function "guard", because two concurrent guarded calls
-// would undo each other's changes.
+// The function "guard" holds guardLock, because two concurrent calls of "guard" would undo each
+// other's changes of signal handlers and descriptors.
 var guardLock sync.Mutex
 
-// The function "guard" calls the argument "call", which loads libfabric, or opens or closes a
-// libfabric object. After the guarded call, the process's signal handlers are restored, because
-// Go's runtime needs its own signal handlers. Child processes do not inherit descriptors that the
-// guarded call opens. The process cannot start a child process during a guarded call, because the
-// function "guard" holds the fork lock of package syscall.
+// The function "guard" calls the function "call", which loads libfabric, or opens or closes a
+// libfabric object. After the call of the function "call", "guard" restores the process's signal
+// handlers, because Go's runtime needs its own signal handlers. Child processes do not inherit the
+// descriptors that the function "call" opens. The process cannot start a child process while the
+// function "call" runs, because the function "guard" holds the fork lock of package syscall.
 func guard(call func()) {
 	guardLock.Lock()
 	defer guardLock.Unlock()

@@ -28,7 +28,8 @@ const (
 )
 
 // The nameRules determine which byte strings are valid endpoint names. This package must check
-// endpoint names, because libfabric does not check them and they can come from the network.
+// endpoint names, because endpoint names can come from the network, and libfabric does not check
+// endpoint names.
 type nameRules struct {
 	form  nameForm
 	bytes int    // exact length, 0 while unknown

@@ -14,9 +14,10 @@ import (
 
 const lookupPatience = 5 * time.Second
 
-// For libfabric, the function "numeric" converts a node, such as a host name, to numeric addresses.
-// This package resolves host names itself, because libfabric would use only the first address,
-// whatever its IP version. A node that is empty or a numeric address is returned unchanged.
+// The function "numeric" converts a node, such as a host name, to numeric addresses, which are then
+// passed to libfabric. This package resolves host names itself, because libfabric would use only
+// the first address, whatever its IP version. If the node is empty or a numeric address, the
+// function "numeric" returns only the unchanged node.
 func numeric(node string) ([]string, error) {
 	if _, err := netip.ParseAddr(node); err == nil || node == "" {
 		return []string{node}, nil

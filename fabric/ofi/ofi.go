@@ -23,15 +23,15 @@ import (
 	"gobtl/fabric"
 )
 
-// errNoData is the error of fi_getinfo if no entry matches the hints. The error errNoSys of
-// fi_getinfo means that the requested API version is newer than the installed libfabric.
+// fi_getinfo returns errNoData if no entry matches the hints, and errNoSys if the requested API
+// version is newer than the installed libfabric.
 const (
 	errNoData = int(syscall.ENODATA)
 	errNoSys  = int(syscall.ENOSYS)
 )
 
-// An "entry" is one result of fi_getinfo. An entry is valid until the list of results that contains
-// the entry is freed.
+// An "entry" is one result of fi_getinfo. An entry is valid until the list that contains the entry
+// (the results of one fi_getinfo) is freed.
 type entry struct {
 	fi     *C.struct_fi_info
 	info   fabric.Info
@@ -48,7 +48,7 @@ type list struct {
 
 func (l *list) free() { C.gofi_freeinfo(l.head) }
 
-// The type "request" holds the criteria for a call of fi_getinfo.
+// The type "request" holds the criteria by which a call of fi_getinfo selects entries.
 type request struct {
 	hints   fabric.Hints
 	variant variant
@@ -123,8 +123,8 @@ func (l *list) dropNeedless(v variant) {
 	})
 }
 
-// newEntry converts one result of fi_getinfo to an entry. If the result of fi_getinfo does not
-// match the request, or cannot be used, the second result of newEntry is false.
+// newEntry converts one result of fi_getinfo to an entry. The second result of newEntry is true if
+// the entry matches the request and can be used, and otherwise false.
 func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	var raw C.struct_gofi_info
 	C.gofi_describe(fi, &raw)
@@ -195,8 +195,7 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	return e, e.info.MTUBytes > 0
 }
 
-// isAt returns false if an entry has a local address other than the requested one, and otherwise
-// true.
+// isAt reports whether an entry has no local address, or has the requested local address.
 func (e *entry) isAt(node string) bool {
 	want, err := netip.ParseAddr(node)
 	have, ok := e.form.addrPort(e.src)
@@ -263,8 +262,8 @@ func strerror(code int) string {
 	return C.GoString(C.gofi_strerror(C.int(code)))
 }
 
-// The method "printable" returns the usual text of an address, without the port. If the address has
-// no printable text, the method "printable" returns an empty string.
+// The method "printable" returns the usual text of an address, without the port. For an address
+// without a printable form, the method "printable" returns an empty string.
 func (f nameForm) printable(src []byte) string {
 	if ap, ok := f.addrPort(src); ok {
 		return ap.Addr().String()
@@ -291,7 +290,7 @@ func rank(info fabric.Info) int {
 	return i
 }
 
-// The function "reach" returns a sort key that orders addresses. Addresses that other hosts can
+// The function "reach" returns a sort key that orders addresses. Addresses that remote hosts can
 // reach come first, then link-local addresses, and then loopback addresses.
 func reach(info fabric.Info) int {
 	ip, err := netip.ParseAddr(info.Src)

@@ -25,14 +25,15 @@ type peers struct {
 	byName map[string]uint32 // canonical name to index, so that equal names give one index
 	// The field "kept" maps canonical names to the indices of removed peers that are still in the
 	// provider's address vector. A removed peer stays in the provider's address vector if the provider
-	// cannot remove peers (quirks.keptPeers), or while sends to the peer are pending. If a peer in
-	// "kept" is inserted again, the peer gets its previous index, to which the pending sends belong.
+	// cannot remove peers (quirks.keptPeers), or until the pending sends to the peer have completed.
+	// If a peer in the map "kept" is inserted again, the peer gets its previous index, to which the
+	// pending sends to the peer belong.
 	kept    map[string]uint32
 	forgets int // number of kept peers at which forget is called
 }
 
 const (
-	// The field "kept" has at most keptMost removed peers whose sends are pending.
+	// The map "kept" of type peers has at most keptMost removed peers to which sends are pending.
 	keptMost     = 1 << 14
 	forgetsLeast = 16
 )
@@ -71,7 +72,7 @@ func (p *peers) take() (uint32, error) {
 	return i, nil
 }
 
-// renew changes the generation of an index.
+// renew changes the generation number of the entry with the index i.
 func (p *peers) renew(i uint32) {
 	p.all[i].gen++
 	if p.all[i].gen == 0 {
@@ -87,9 +88,10 @@ func (p *peers) find(a fabric.Addr) (uint32, bool) {
 
 // Insert implements fabric.Domain. If libfabric's provider refuses a name, the error of Insert
 // wraps the *fabric.Error of the provider. If the provider's error suggests that the name is
-// malformed, the error of Insert also wraps ErrBadName. The shm provider of libfabric 2 accepts at
-// most 256 different names, including removed names, from the opening of a domain to its close. If
-// the shm provider accepts no further names, the error of Insert wraps ErrAgain.
+// malformed, the error of Insert wraps both the provider's *fabric.Error and ErrBadName. The shm
+// provider of libfabric 2 accepts at most 256 different names, including removed names, from the
+// opening of a domain to its close. After 256 names of the shm provider of libfabric 2, the error
+// of Insert wraps ErrAgain.
 func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 	if d.c == nil {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -151,7 +153,8 @@ func (d *domain) roomForPeer() error {
 }
 
 // Some removed peers stay in the provider's address vector because sends to them are pending. The
-// method "forget" removes those peers whose pending sends have completed.
+// method "forget" removes these peers from the provider's address vector if the sends have
+// completed.
 func (d *domain) forget() {
 	p := &d.peers
 	for name, i := range p.kept {
@@ -166,7 +169,8 @@ func (d *domain) forget() {
 // The method "copied" returns the number of copied sends that the provider has not completed.
 func (d *domain) copied() int { return int(C.gofi_copied(d.c)) }
 
-// The method "refused" makes the error of Insert for a name that the provider has refused.
+// The method "refused" makes the error that Insert returns for a name that the provider has
+// refused.
 func (d *domain) refused(err error) error {
 	bad := errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EADDRNOTAVAIL)
 	if bad && d.rules.form != formSockIn && d.rules.form != formSockIn6 {

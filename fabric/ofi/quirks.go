@@ -20,7 +20,8 @@ const (
 
 	// libfabric's sockets provider hangs for ever if the TCP receive window closes within the header
 	// of a message. To keep the window open, an endpoint of the sockets provider has at most
-	// socketsUnderWayBytes in flight, which is half of the smallest initial TCP window of any system.
+	// socketsUnderWayBytes in flight, which is half of the smallest initial TCP receive window among
+	// operating systems.
 	socketsHeaderBytes   = 24
 	socketsMTUBytes      = 1 << 10
 	socketsTxDepth       = 31
@@ -28,7 +29,7 @@ const (
 
 	// shmNoRemove is the first version of libfabric's shm provider that cannot safely remove addresses
 	// (200 is the version in libfabric 2.0). From version shmNoRemove on, the shm provider confuses a
-	// new address with a removed address, and a send to the new address crashes.
+	// new address with a removed address, so that a send to the new address crashes the process.
 	shmNoRemove = 200
 	// A provider whose name ends in rxdLayer is a datagram provider with libfabric's reliability layer
 	// rxd.
@@ -43,15 +44,15 @@ type quirks struct {
 	// privateSends is true if the provider sends its own control messages through the send queue of
 	// the endpoint.
 	privateSends bool
-	// removeComplains is true if fi_av_remove returns EINVAL for a peer without a connection, but
-	// nevertheless removes the peer (sockets provider of libfabric 2).
+	// removeComplains is true if fi_av_remove removes a peer without a connection, but wrongly returns
+	// EINVAL (as in the sockets provider of libfabric 2).
 	removeComplains bool
 	// The field "copies" is true if the provider never completes a send to a peer that accepts no
 	// data. If "copies" is true, the shim (the C part of the package) passes copies of the sends to
 	// the provider.
 	copies bool
-	// If the provider cannot remove peers, keptPeers is the size of the provider's table of peers. A
-	// value of 0 means that the provider can remove peers.
+	// keptPeers is 0 if the provider can remove peers. If the provider cannot remove peers, keptPeers
+	// is the number of peers for which the provider's address vector has room.
 	keptPeers int
 }
 
@@ -88,7 +89,7 @@ func (l limits) tamed(prov string, major uint32) limits {
 			l.quirks.keptPeers = shmPeers
 		}
 		// With the shm provider, a message of more than injectBytes stays in the sender's memory until
-		// the peer accepts it. A peer that has ended never accepts the message.
+		// the peer has received it. A peer that has ended never receives the message.
 		l.maxMsgBytes = min(l.maxMsgBytes, l.injectBytes)
 	default:
 		l.quirks.copies = l.reliable && keepsUntaken(prov)
@@ -98,7 +99,7 @@ func (l limits) tamed(prov string, major uint32) limits {
 
 // keepsUntaken reports whether a reliable provider never completes a send to a peer that accepts no
 // data. Providers over TCP keep sends to a stalled peer in their queue, and the layer rxd
-// (libfabric's reliability layer) even keeps sends to a peer that has ended.
+// (libfabric's reliability layer) keeps sends both to a stalled peer and to a peer that has ended.
 func keepsUntaken(prov string) bool {
 	core, _, _ := strings.Cut(prov, layerMark)
 	return slices.Contains([]string{"net", "tcp", udpProvider}, core)
@@ -106,7 +107,7 @@ func keepsUntaken(prov string) bool {
 
 // The variable "unfit" lists the libfabric providers that GetInfo does not return, because they
 // have failed the conformance tests. The provider sm2 (shared memory) crashes a process with two
-// endpoints, and the provider lnx combines several other providers.
+// endpoints, and the provider lnx only combines several providers of libfabric.
 var unfit = []string{"sm2", "lnx"}
 
 // The function "fit" reports whether GetInfo is allowed to return a provider. A provider's name can
@@ -119,8 +120,8 @@ func fit(prov string) bool {
 }
 
 // canWait guesses from a provider's name whether the provider's queues have a wait descriptor,
-// because fi_getinfo does not report wait descriptors. The Info of an open Domain tells whether the
-// Domain's queues actually have wait descriptors.
+// because fi_getinfo does not report wait descriptors. In the Info of an open Domain, CanWait is
+// not a guess but states whether the Domain's queues have wait descriptors.
 func canWait(prov string) bool {
 	return !slices.Contains([]string{"verbs", "efa"}, prov) && !strings.HasSuffix(prov, rxdLayer)
 }
@@ -132,6 +133,6 @@ func canWait(prov string) bool {
 // does not report all sources.
 func tellsSource(prov string) bool { return prov != socketsProvider }
 
-// loopsBack reports whether a provider's endpoints reach themselves. A network card with the usnic
-// provider cannot send to itself.
+// loopsBack reports whether an endpoint of the provider can send datagrams to itself. A network
+// card with the usnic provider cannot send to itself.
 func loopsBack(prov string) bool { return prov != "usnic" }

@@ -10,8 +10,8 @@ import (
 )
 
 // The type "ready" holds the epoll descriptor that ReadyFd returns, which watches the same
-// descriptors as Wait. The epoll descriptor is opened at the first call of ReadyFd, because an open
-// epoll descriptor costs time for every arriving datagram.
+// descriptors as Wait. The epoll descriptor is opened at the first call of ReadyFd, because the
+// epoll instance costs time for every arriving datagram from its creation on.
 type ready struct {
 	epoll int // 0: there is none
 	err   error

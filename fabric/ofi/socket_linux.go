@@ -24,8 +24,9 @@ const (
 	minSkbBytes    = 1024
 )
 
-// truesizeBytes returns the size that a datagram occupies in a socket's receive buffer. If the
-// occupied size differs between kernel versions, truesizeBytes returns the largest size.
+// truesizeBytes returns the size that a datagram occupies in a socket's receive buffer. If the size
+// that the datagram occupies differs between kernel versions, truesizeBytes returns the largest of
+// these sizes.
 func truesizeBytes(payload int) int {
 	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
 	return 1<<bits.Len(uint(n-1)) + skbBytes
@@ -33,8 +34,8 @@ func truesizeBytes(payload int) int {
 
 // socketCapacity returns how many datagrams of "mtu" bytes a socket's receive buffer can always
 // hold. The argument "buffer" of socketCapacity is the size that getsockopt returns for SO_RCVBUF.
-// socketCapacity counts on only three quarters of the buffer size, because Linux can delay the
-// release of the memory of read datagrams (udp_rmem_release).
+// In its calculation, socketCapacity uses only three quarters of the buffer size, because Linux can
+// delay the release of the memory of read datagrams (udp_rmem_release).
 func socketCapacity(buffer, mtu int) int {
 	return max((buffer-buffer/4)/truesizeBytes(mtu), 1)
 }
@@ -113,8 +114,8 @@ func isSocket(fd int, want netip.AddrPort) bool {
 
 // sizeSocket requests a receive buffer of "ask" bytes, and returns the size that the kernel has
 // granted. If the argument "ask" is 0 or negative, sizeSocket does not change the receive buffer.
-// Linux grants twice the requested size, but at most twice net.core.rmem_max, because it also
-// counts its own structures in the buffer.
+// Linux grants twice the requested size, but at most twice net.core.rmem_max, because Linux counts
+// its own structures and the datagrams' bytes in the buffer size.
 func sizeSocket(fd, ask int) (int, error) {
 	if ask > 0 {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, ask); err != nil {

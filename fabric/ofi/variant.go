@@ -4,13 +4,14 @@ package ofi
 
 import "strings"
 
-// The constants in this block are the special parts of provider names such as "ofi/udp+offload".
+// The constants in this block are the suffixes and separators in provider names such as
+// "ofi/udp+offload".
 const (
 	// optionOffload at the end of a provider name turns on segmentation offload on the udp provider's
 	// socket, as in "ofi/udp+offload".
 	optionOffload = "+offload"
-	// optionRDM at the end of a provider name selects the reliable endpoints of a provider that also
-	// has datagram endpoints, as in "ofi/sockets+rdm".
+	// optionRDM at the end of a provider name selects the reliable endpoints of a provider that has
+	// both reliable and datagram endpoints, as in "ofi/sockets+rdm".
 	optionRDM = "+rdm"
 
 	udpProvider = "udp"
@@ -26,8 +27,8 @@ type variant struct {
 	rdm, offload bool   // the options
 }
 
-// variantOf parses a provider name of the registry. If the name has an option that its provider
-// does not support, the result "ok" of variantOf is false.
+// variantOf parses a provider name of the registry. The result "ok" of variantOf is true if the
+// provider supports the option in the name or if the name has no option, and otherwise false.
 func variantOf(name string) (variant, bool) {
 	_, prov, _ := strings.Cut(name, "/")
 	v := variant{prov: prov}
@@ -48,8 +49,9 @@ func variantOf(name string) (variant, bool) {
 }
 
 // The method "is" reports whether the libfabric provider "prov" is the requested provider. If the
-// request is for reliable endpoints, a layered provider (such as "tcp;ofi_rxm") also matches the
-// name of its base provider. The name "udp" without "+rdm" never matches a layered provider.
+// request is for reliable endpoints, a layered provider (such as "tcp;ofi_rxm") matches both its
+// own name and the name of its base provider ("tcp"). The name "udp" without "+rdm" never matches a
+// layered provider.
 func (v variant) is(prov string, rdm bool) bool {
 	if v.prov == "" || strings.EqualFold(v.prov, prov) {
 		return true

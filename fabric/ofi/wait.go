@@ -48,7 +48,7 @@ func (d *domain) Wait(timeout time.Duration) error {
 
 // beforeSleep prepares the descriptors for a sleep. The result "most" of beforeSleep is the longest
 // permitted sleep (a negative time means no limit). The result "ready" of beforeSleep is true if a
-// completion is ready to be polled.
+// completion is ready to be polled, so that the caller must not sleep.
 func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 	r := int64(C.gofi_before_sleep(d.c))
 	if code := resultCode(r); code != 0 {
@@ -69,7 +69,8 @@ func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 // Wake implements fabric.Waiter.
 func (d *domain) Wake() { d.bell.Ring() }
 
-// atMost returns "timeout" or "most", whichever is lower. A negative "timeout" means no limit.
+// atMost returns "timeout" or "most", whichever is lower. A negative argument "timeout" means no
+// limit, and the argument "most" must not be negative.
 func atMost(timeout, most time.Duration) time.Duration {
 	if timeout < 0 || timeout > most {
 		return most

@@ -13,13 +13,13 @@ import (
 // sent, and the close of a FUSE file waits for the file system. When a process closes a socket, the
 // kernel closes the descriptors in the unread packets of the socket. To find packets with
 // descriptors, the domain peeks at each packet of a peer before it receives the packet. The
-// domain's goroutine closes a received descriptor only if the descriptor is the memory of a ring.
-// If a peer's packet contains a descriptor of anything other than a ring, another goroutine closes
-// the socket and the descriptor.
+// goroutine that uses the domain closes a received descriptor only if the descriptor is the memory
+// of a ring. If a peer's packet contains a descriptor that is not the memory of a ring, a separate
+// goroutine (see the type "closers") closes the socket and the descriptor.
 
 // The type "closers" has a goroutine that closes descriptors whose close can block. Each domain has
-// one value of type "closers". While a socket waits to be closed, it still counts towards the
-// limits of the process that has sent packets to it.
+// one value of type "closers". Each accepted socket counts towards the limit on links
+// (linksPerProcess) of the process that has connected, until the socket is closed.
 type closers struct {
 	lock  sync.Mutex
 	queue []closing
@@ -81,8 +81,8 @@ func (c *closers) held(pid int32) (its, all int) {
 }
 
 // The method "drop" closes a socket of a peer. If an unread packet in the socket contains a
-// descriptor, another goroutine closes the socket, and otherwise the method "drop" closes the
-// socket itself.
+// descriptor, the goroutine of "closers" closes the socket, and otherwise the method "drop" closes
+// the socket itself.
 func (c *closers) drop(pid int32, fd int) {
 	_ = unix.Shutdown(fd, unix.SHUT_RDWR)
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)

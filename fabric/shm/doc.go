@@ -8,14 +8,14 @@
 //	     +-- waits here while  |            +-- head, flags, written by the receiver
 //	         the ring is full -+
 //
-// Each pair of a sending and a receiving endpoint has its own ring buffer (ring), which is created
-// for the first datagram. The sender creates the memory of the ring (memfd), seals the memory
-// against shrinking, and passes the memory to the receiver through a Unix socket. The Unix socket
-// is also used to wake a sleeping peer, and end-of-file on the socket shows that the peer has
-// ended. The memory of a ring belongs to no file, and the kernel frees the memory after both
-// processes have ended. The only file of a domain is its Unix socket in /dev/shm. If a process ends
-// without removing its Unix socket, the socket is removed by a peer, or by a domain that is opened
-// at least a minute later.
+// Each pair of a sending and a receiving endpoint has its own ring buffer (ring), which the sender
+// creates for its first datagram to the receiver. The sender creates the memory of the ring
+// (memfd), seals the memory against shrinking, and passes the memory to the receiver through a Unix
+// socket. A packet on the Unix socket wakes a sleeping peer, and end-of-file on the socket shows
+// that the peer has ended. The memory of a ring has no name in a file system, and the kernel frees
+// the memory when both the sending and the receiving process have ended. The only file of a domain
+// is its Unix socket in /dev/shm. If a process ends without removing its Unix socket, a peer
+// removes the socket, or a domain that is opened at least a minute later.
 //
 // # What a ring looks like
 //
@@ -33,57 +33,57 @@
 // A record in the ring consists of an 8-byte word, which contains the size of a datagram, and the
 // datagram. A zero word after the last record marks the end of the records in the ring. For a batch
 // of datagrams, the sender first writes all records except the size word of the first record, and
-// then a zero word after the last record. To publish a batch, the sender overwrites the zero word
-// before the batch with the size word of the first record. The write of the first record's size
-// word makes the whole batch visible, so that the receiver reads only one cache line for a single
-// small datagram. A record does not wrap around at the end of the ring's memory. If a record does
-// not fit before the end of the ring's memory, a word with the flag "skip" tells the receiver to
-// continue at the beginning of the memory. Each payload is copied twice, by the sender and by the
-// receiver, with package internal/bulk.
+// then a zero word after the last record. The last step makes the whole batch visible: the sender
+// overwrites the zero word that marked the end of the earlier records with the size word of the
+// first record. Because a datagram follows its size word directly, the receiver reads only one
+// cache line for a single small datagram. A record does not wrap around at the end of the ring's
+// memory. If a record does not fit before the end of the ring's memory, a word with the flag "skip"
+// tells the receiver to continue at the beginning of the memory. Each payload is copied twice with
+// package internal/bulk: by the sender into the ring, and by the receiver out of the ring.
 //
-// A receiver or sender first sleeps for at most 200 us in a futex call on the sleep words of its
-// rings, if most of the latest wake-ups came within 200 us. A longer sleep waits for the Unix
-// sockets (wait_nap.go).
+// If most of the latest wake-ups came within 200 us, a receiver or sender first sleeps for at most
+// 200 us in a futex call on the sleep words of its rings. After the futex sleep of at most 200 us,
+// the receiver or sender sleeps until there is an event on the Unix sockets (wait_nap.go).
 //
 // # What is believed
 //
 // No content of shared memory is trusted. The receiver reads the size of a record once, and checks
 // it against the size of the ring. The receiver copies payloads to private memory before it
-// examines them. A ring with invalid contents is closed, without effect on other rings. A peer
-// cannot shrink the mapped memory, because the receiver checks that the memory is sealed. All peers
-// must belong to the same user. No other user can access the directory that contains a user's Unix
-// sockets. The kernel tells each process the user id of the process at the other end of a Unix
+// examines them. If a ring has invalid contents, the receiver closes only this ring. A peer cannot
+// shrink the mapped memory, because the receiver checks that the memory is sealed. All peers must
+// belong to the same user. The directory that contains a user's Unix sockets is accessible only to
+// this user. The kernel tells each process the user id of the process at the other end of a Unix
 // socket.
 //
 // # Limits
 //
-// A ring has 4 MiB or the size that fabric.DomainConfig gives, and is smaller if the domain has
-// many rings (see ringBudget). The rings from one endpoint to 256 peers have 268 MiB together. If a
-// domain has the largest number of rings (2048), its rings take 716 MiB together. A btl module has
-// two endpoints, and therefore two rings in each direction for each active peer. The parts of a
-// ring that have never held a datagram use no memory, and a pair of endpoints that never
-// communicates has no ring. The Info of a domain reports the memory of the rings in the attribute
-// "memory".
+// A ring has 4 MiB, or the size that follows from fabric.DomainConfig, or fewer bytes if the domain
+// has many rings (see ringBudget). The rings from one endpoint to 256 peers have 268 MiB together.
+// If a domain has the largest number of rings (2048), its rings take 716 MiB together. A btl module
+// has two endpoints, and therefore two rings in each direction for each active peer. The memory
+// pages of a ring that have never held a datagram use no physical memory, and a pair of endpoints
+// that never communicates has no ring. The Info of a domain reports the memory of the rings in the
+// attribute "memory".
 //
-// A domain accepts a limited number of rings in total, and a smaller number from each process (see
-// linksMax). If a domain has accepted more than 1 GiB of rings, or more than 512 MiB from one
-// process, further rings must have the smallest size. After the refusal of a ring, the sender
-// offers a ring of the smallest size. A receiver refuses a ring by closing the Unix socket.
-// Datagrams in a refused ring are lost, although their sends have completed, and the next sends to
-// the refusing peer fail with ECONNREFUSED.
+// A domain accepts a limited number of rings in total (linksMax), and a limited number of rings
+// from each process (linksPerProcess). A domain that has accepted more than 1 GiB of rings accepts
+// only new rings of the smallest size, and likewise for one process above 512 MiB. After the
+// refusal of a ring, the sender offers a ring of the smallest size to the same receiver. A receiver
+// refuses a ring by closing the Unix socket. Datagrams in a refused ring are lost, although their
+// sends have completed, and the next sends to the refusing peer fail with ECONNREFUSED.
 //
 // The send of a datagram of at most injectBytes yields no Completion. If the ring has no room for a
 // datagram of at most injectBytes, the sender copies the datagram to its queue of waiting sends. If
-// a datagram that was copied to the queue of waiting sends is lost because the peer has ended, the
-// next Post to the same peer returns an error. The queue accepts a further send to a peer only if
-// the number of free slots is higher than the number of waiting sends to the same peer.
+// a datagram in the queue of waiting sends is lost because the peer has ended, the next Post to the
+// same peer returns an error. The queue of waiting sends accepts a new send to a peer only if the
+// queue has more free slots than waiting sends to this peer.
 //
-// A domain uses at most half of the process's file descriptors. Each domain counts only its own
-// file descriptors, so that several domains of a process together can use more than half of the
-// process's descriptors. If the Unix socket of a running domain in /dev/shm is removed, connected
-// peers are not affected, but no new peer can connect to the domain. Processes can communicate only
-// if they have the same /dev/shm. Insert refuses the name of an endpoint that has another /dev/shm,
-// and the error states the reason.
+// A domain uses at most half of the file descriptors that the process is allowed to have. Each
+// domain counts only its own file descriptors, so that several domains of a process together can
+// use more than half of the process's descriptors. If the Unix socket of a running domain in
+// /dev/shm is removed, connected peers are not affected, but no process that is not yet connected
+// can connect to the domain. Processes can communicate only if they have the same /dev/shm. For an
+// endpoint of a process with a different /dev/shm, Insert returns an error that states the reason.
 //
 // Only one goroutine at a time may use a domain and its endpoints. Any goroutine may call Wake.
 package shm

@@ -23,7 +23,8 @@ const (
 )
 
 // The type "domain" implements fabric.Domain and fabric.Sleeper. Only the goroutine that uses the
-// domain may access its fields, except the fields "bell", "sleeper" and "napper.bell".
+// domain may access the fields of the domain, except the fields "bell", "sleeper" and
+// "napper.bell".
 type domain struct {
 	info    fabric.Info
 	name    name // without an endpoint number
@@ -132,8 +133,8 @@ func (d *domain) Insert(b []byte) (fabric.Addr, error) {
 	return d.peers.insert(n)
 }
 
-// Remove implements fabric.Domain. When the last Remove of an Addr makes the Addr invalid, the
-// sends to the Addr that wait for room in the ring complete with ECANCELED.
+// Remove implements fabric.Domain. The Remove that undoes the last Insert of an Addr makes the Addr
+// invalid, and the sends to the Addr that wait for room in the ring complete with ECANCELED.
 func (d *domain) Remove(a fabric.Addr) error {
 	if d.closed {
 		return fabric.ErrClosed

@@ -18,18 +18,18 @@ const (
 	// new and vanished peers.
 	tendPolls     = 512
 	tendIdlePolls = 8
-	// A poll first looks for datagrams in the ring that had the most recent datagram, and then in
-	// scanRings other rings.
+	// A poll first looks for datagrams in the ring that had the most recent datagram, and then in the
+	// next scanRings rings of the endpoint.
 	scanRings = 8
-	// If the latest scan of the other rings has found no datagram, a poll looks into only scanIdle of
-	// the other rings.
+	// scanIdle is the number of rings that a poll scans instead of scanRings, if the latest scan has
+	// found no datagram.
 	scanIdle = 2
 	// injectBytes is the largest size of a send that yields no Completion. If the ring has no room for
 	// a datagram of at most injectBytes, the datagram is copied into the queue of waiting sends.
 	injectBytes = 256
-	// The last TxDepth/readersShare free slots of the queue of waiting sends are reserved for the
-	// first waiting send to each peer, so that peers that do not read their rings cannot fill the
-	// queue.
+	// In the queue of waiting sends, the last TxDepth/readersShare free slots are reserved for the
+	// first waiting send to each peer. With these reserved slots, peers that do not read their rings
+	// cannot fill the queue of waiting sends.
 	readersShare = 8
 )
 
@@ -97,8 +97,8 @@ func (e *endpoint) Name() []byte {
 	return n.append(nil)
 }
 
-// Post implements fabric.Endpoint. If the ring has no room for a datagram, the send waits in a
-// queue, after earlier sends to the same peer.
+// Post implements fabric.Endpoint. If the ring to the peer has no room for a datagram, the send
+// waits in a queue, after earlier sends to the same peer.
 func (e *endpoint) Post(sends []fabric.Send) (n int, err error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -166,8 +166,8 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 			return l, nil
 		}
 	}
-	// The queue accepts a further send to a peer only if the number of free slots, without the
-	// reserved slots, is higher than the number of waiting sends to this peer.
+	// The queue of waiting sends accepts a new send to a peer only if the queue has more unreserved
+	// free slots than waiting sends to this peer.
 	reserve := e.caps.TxDepth / readersShare
 	if l.waiting.Len() >= free-reserve && (l.waiting.Len() > 0 || free == 0) {
 		return nil, fabric.ErrAgain
@@ -201,9 +201,9 @@ func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	return nil
 }
 
-// The method "ended" records the result of a send that has waited for room in a ring. An injected
-// send yields no Completion. If an injected send fails after Post has returned, the next Post to
-// the same peer returns the error.
+// The method "ended" records the success or the error of a send that has waited for room in a ring.
+// An injected send yields no Completion. If an injected send fails after Post has returned, the
+// next Post to the same peer returns the error.
 func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
 	switch {
 	case !h.injected:
@@ -267,7 +267,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 }
 
 // The method "receive" receives datagrams from the ring that had the most recent datagram, and then
-// from some of the endpoint's other rings (round robin).
+// from a few more rings of the endpoint (round robin).
 func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	if len(e.rings) == 1 {
 		q := e.rings[0]
@@ -379,7 +379,7 @@ func (e *endpoint) pollable() bool {
 
 // Close closes the endpoint. A second Close does nothing and returns nil. Close drops the arrived
 // datagrams that Poll has not reported, and the sends that wait for room in a ring. After Close,
-// peers can still read the datagrams that were written to rings.
+// peers can still read the datagrams that the endpoint has written to its rings.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil

@@ -26,20 +26,20 @@ const (
 	// A domain creates at most linksMax rings for its own sends, and accepts at most linksMax rings
 	// from peers.
 	linksMax = 2048
-	// linksPerProcess is the largest number of rings that a domain accepts from one process. All
-	// processes of other PID namespaces have the process id 0 for this domain. All processes of other
-	// PID namespaces together are therefore allowed only as many rings as one process.
+	// linksPerProcess is the largest number of rings that a domain accepts from one process. For a
+	// domain, every process outside its PID namespace has the process id 0. All processes outside the
+	// PID namespace together are therefore allowed only as many rings as one process.
 	linksPerProcess = 256
-	// silentMax is the largest number of connected sockets on which the first packet, which passes the
-	// memory of the ring, has not arrived. If more than silentMax connected sockets wait for their
-	// first packet, the domain closes the oldest of these sockets.
+	// silentMax is the largest number of accepted sockets that wait for their first packet, which
+	// passes the memory of the ring. If more than silentMax accepted sockets wait for their first
+	// packet, the domain closes the oldest of these sockets.
 	silentMax = 64
-	// After each failed attempt to connect to a busy peer, the domain skips some further attempts. The
-	// number of skipped attempts doubles after each failed attempt, up to 2^skipsMaxLog2.
+	// After a failed attempt to connect to a busy peer, the domain skips a number of later attempts.
+	// The number of skipped attempts doubles after each failed attempt, up to 2^skipsMaxLog2.
 	skipsMaxLog2 = 10
 	// When a peer has refused a ring, the next refusedSends sends to this peer fail, and then the
-	// sender offers a new ring. After each further refusal by the same peer, the number of sends that
-	// fail before the next offer doubles.
+	// sender offers a new ring. The number of sends that fail before the next offer doubles with each
+	// consecutive refusal by the same peer.
 	refusedSends     = 4
 	refusedSendsLog2 = 6
 )
@@ -75,8 +75,8 @@ type held struct {
 
 const heldKept = 256
 
-// tellLost returns the error with which injected sends on this link have failed after Post had
-// returned, and clears this error.
+// tellLost returns and clears the error with which injected sends on this link have failed after
+// Post had returned. If no injected send has failed, tellLost returns no error.
 func (l *outLink) tellLost() error {
 	errno := l.lost
 	l.lost = 0
@@ -100,8 +100,9 @@ func ringSize(most, ringBytes int) int {
 	return ringBytesMin
 }
 
-// takesBytes returns the size of the largest ring that the domain accepts from the process "pid" at
-// present. The rings of one process are allowed at most half of takenBudget.
+// takesBytes returns the size of the largest ring that the domain at present accepts from the
+// process "pid". The rings of one process together may have at most half of takenBudget before only
+// rings of the smallest size are accepted.
 func (d *domain) takesBytes(pid int32) int {
 	if d.takenBytes+ringBytesMax > takenBudget ||
 		d.loop.bytesOf[pid]+ringBytesMax > takenBudget/2 {
@@ -120,8 +121,8 @@ func ringsBytes(most, count int) (sum int) {
 }
 
 // The method "open" connects to the peer, creates the ring, and passes the ring to the peer. The
-// error EAGAIN of the method "open" means that the caller should try again later. Any other error
-// means that the peer cannot be reached.
+// error EAGAIN of the method "open" means that the caller should try again later. An error that is
+// not EAGAIN means that the peer cannot be reached.
 func (l *outLink) open() error {
 	d := l.ep.domain
 	if _, held := d.loop.closers.held(nobody); d.loop.outLinks+held >= linksMax {
@@ -182,7 +183,7 @@ func passes(err error) bool {
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// If the error "err" is temporary, the method "later" schedules another attempt to connect and
+// If the error "err" is temporary, the method "later" schedules a new attempt to connect and
 // returns EAGAIN. If the error "err" is not temporary, the method "later" returns the error
 // unchanged.
 func (l *outLink) later(err error) error {
@@ -243,8 +244,8 @@ func (l *outLink) flush() {
 
 // The method "send" copies a datagram into the ring, and creates the ring if necessary. The result
 // "again" is true if the send must be tried again, because the ring has no room or the peer is too
-// busy to accept the ring. The result "errno" is not 0 if the send has failed, for example because
-// the peer does not exist.
+// busy to accept the ring. The result "errno" is the error of a failed send, for example if the
+// peer does not exist, and otherwise 0.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if again, errno = l.reach(); again || errno != 0 {
 		return again, errno
@@ -293,8 +294,8 @@ func (l *outLink) reach() (again bool, errno syscall.Errno) {
 	return false, 0
 }
 
-// goOn sends the waiting datagrams of a link. If the peer has ended, goOn completes the waiting
-// sends with an error.
+// goOn sends the datagrams of a link that wait for room in the ring. If the peer has ended, goOn
+// completes the waiting sends with an error.
 func (l *outLink) goOn() {
 	for l.waiting.Len() > 0 {
 		h := l.waiting.Front()

@@ -39,8 +39,8 @@ type loop struct {
 	pollTime unix.Timespec
 }
 
-// oobBytes is the size of the buffer for the control data of a peer's first packet. The buffer of
-// oobBytes has room for the descriptor of the ring and for one unexpected descriptor.
+// oobBytes is the size of the buffer for the control data of a peer's first packet. A buffer of
+// oobBytes bytes has room for the descriptor of the ring and for one unexpected descriptor.
 const oobBytes = 24
 
 // Incoming and outgoing links implement the interface "watched". Each link has a descriptor that
@@ -117,8 +117,8 @@ func (o *loop) hear() {
 }
 
 // The method "tend" handles pending events of the domain's descriptors without waiting, and reports
-// whether Wake was called. The method "tend" does not consume the event of Wake, because a Wait or
-// a Sleep must see this event, too. If the method "tend" has consumed other events, it ends a Sleep
+// whether Wake was called. The method "tend" does not consume the event of Wake, because this event
+// must end a Wait or a Sleep. If the method "tend" has consumed events of sockets, it ends a Sleep
 // in progress.
 func (o *loop) tend() (rung bool) {
 	if o.deaf > 1 {
@@ -182,7 +182,8 @@ func (o *loop) acceptOne() (fd int, err error) {
 }
 
 // mostIn returns the largest number of incoming links that a domain accepts. Each accepted link
-// needs a file descriptor, and mostIn leaves half of the process's descriptors for other uses.
+// needs a file descriptor. With the limit mostIn, half of the file descriptors that the process is
+// allowed to have remain for the rest of the process.
 func mostIn() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -192,7 +193,8 @@ func mostIn() int {
 }
 
 // The method "admit" makes an incoming link from an accepted socket, if the peer's process belongs
-// to the same user and does not have too many incoming links already.
+// to the same user and has not reached the limit on links of one process. The result of the method
+// "admit" tells whether it has made a link.
 func (o *loop) admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil || cred.Uid != o.domain.name.uid || !o.mayTake(cred.Pid) {
@@ -258,8 +260,8 @@ func (o *loop) close() {
 	o.opened = false
 }
 
-// turnAway accepts and closes the connections that wait at the listening socket, and shuts down the
-// listening socket.
+// turnAway shuts down the listening socket, and closes the connections that wait at the listening
+// socket.
 func (o *loop) turnAway() {
 	_ = unix.Shutdown(o.listen, unix.SHUT_RDWR) // no peer can connect from now on
 	for {

@@ -64,8 +64,8 @@ func (n *name) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint16(b, n.endpoint)
 }
 
-// parseName decodes an endpoint name. parseName returns an error for a name from another host,
-// another container or another user.
+// parseName decodes an endpoint name. parseName returns an error for a name from a different host,
+// container or user than the argument "own".
 func parseName(b []byte, own *name) (n name, err error) {
 	if len(b) != nameBytes || b[0] != nameVersion {
 		return n, fmt.Errorf("%w: %d bytes are no name of version %d", fabric.ErrBadName, len(b),
@@ -103,8 +103,8 @@ func newName() (name, error) {
 }
 
 // openDir opens the directory of the user's Unix sockets, and creates the directory if it is
-// missing. No other user is allowed access to the directory of a user's Unix sockets, because
-// another user could otherwise impersonate a peer.
+// missing. Only the user has access to the directory of its Unix sockets, because a different user
+// with access could impersonate a peer.
 func openDir(uid uint32) (fd int, err error) {
 	dir := socketDir(uid)
 	if err := unix.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -133,9 +133,9 @@ func openDir(uid uint32) (fd int, err error) {
 	return fd, nil
 }
 
-// notOurs returns the error for the case that another user owns the directory in which this user's
-// sockets should be. As long as another user owns this user's socket directory, this user cannot
-// use the provider. Only the owner of the socket directory or root can remove the directory.
+// notOurs returns the error of openDir if the directory for this user's sockets exists but belongs
+// to a different user. If the directory belongs to a different user, this user cannot use the
+// provider until the owner of the directory, or root, has removed the directory.
 func notOurs(dir string, st *unix.Stat_t) error {
 	return fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be a directory of this user alone",
 		fabric.ErrUnavailable, dir, st.Uid, st.Mode)
@@ -144,10 +144,10 @@ func notOurs(dir string, st *unix.Stat_t) error {
 // inDir returns a path of the file "name" in the directory that is open as the descriptor "dir".
 func inDir(dir int, name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir, name) }
 
-// The function "sweep" removes Unix sockets of processes that have ended. The number of sockets in
-// the directory has no limit. One call of "sweep" checks only a few sockets, starting at a random
-// position in the directory. The function "sweep" skips a socket that was created or checked less
-// than a minute ago, because each check wakes the process that listens on the socket.
+// The function "sweep" removes Unix sockets of processes that have ended. Because the number of
+// sockets in the directory has no limit, one call of "sweep" checks only a few sockets, starting at
+// a random position in the directory. The function "sweep" skips a socket that was created or
+// checked less than a minute ago, because each check wakes the process that listens on the socket.
 func sweep(fd int, c *closers) {
 	const (
 		listed  = 256
@@ -198,7 +198,7 @@ func removeIfDead(path string, c *closers) {
 		_ = unix.Unlink(path) // another process may have removed the socket
 		return
 	}
-	// The modification time of a socket's file records the latest check that has found the owner of
-	// the socket alive.
+	// The modification time of a socket's file is the time of the latest check that has found the
+	// owner of the socket alive.
 	_ = unix.UtimesNanoAt(unix.AT_FDCWD, path, nil, unix.AT_SYMLINK_NOFOLLOW)
 }

@@ -30,8 +30,8 @@ const (
 	wordEnd  = 0
 	wordSkip = 1 << 32
 
-	// Within a batch, the sender makes the written datagrams visible to the receiver whenever they
-	// have more than publishBytes together.
+	// Within a batch, the sender makes the written datagrams visible to the receiver as soon as more
+	// than publishBytes bytes are invisible.
 	publishBytes = 16 << 10
 
 	// The sender and the receiver populate the memory of a ring in parts of touchBytes. Each part is
@@ -46,7 +46,7 @@ var errRing = errors.New("shm: a ring has impossible contents")
 
 // The type "ring" is the mapping of a ring's memory in one process, the sender or the receiver. A
 // position in a ring is the number of bytes that were written before this position since the ring
-// was created. The low bits of a position are the offset in the memory of the ring.
+// was created. The low bits of a position are an offset in the memory of the ring.
 type ring struct {
 	mem  []byte // the whole mapping
 	data unsafe.Pointer
@@ -111,9 +111,9 @@ func (s *sendRing) format() {
 }
 
 // The method "room" finds memory in the ring for a record of n bytes, and returns the number of
-// bytes to skip before the record. If the ring has no room for the record, the result "ok" is
-// false. The sender accepts any head position that lies within the written bytes, because a
-// receiver that writes a wrong head harms only its own ring.
+// bytes to skip before the record. The result "ok" is false if the ring has no room for the record,
+// and otherwise true. The sender accepts any head position (of the receiver) that lies within the
+// written bytes, because a receiver that writes a wrong head position harms only its own ring.
 func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	left := s.size - s.tail&(s.size-1)
 	need := n + ringAlign // includes the end after the record
@@ -130,8 +130,8 @@ func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	return skip, s.tail+need-s.taken <= s.size
 }
 
-// The method "put" copies a datagram into the ring, or returns false if the ring has no room. The
-// next call of the method "publish" makes the datagram visible to the receiver.
+// The method "put" copies a datagram into the ring and returns true, or returns false if the ring
+// has no room. The next call of the method "publish" makes the datagram visible to the receiver.
 func (s *sendRing) put(head, tail []byte) bool {
 	size := uint64(len(head) + len(tail))
 	n := recordBytes(size)
@@ -161,8 +161,8 @@ func (s *sendRing) put(head, tail []byte) bool {
 }
 
 // The method "begin" writes the word (with the size) of the record at the tail of the ring. If the
-// record is the first of a batch, the method "begin" only saves the word, and the method "publish"
-// writes the word later.
+// record is the first of a batch, the method "begin" only saves the word in the field word1, and
+// the next call of the method "publish" writes the word.
 func (s *sendRing) begin(word uint64) {
 	if !s.open {
 		s.first, s.word1, s.open = s.tail, word, true
@@ -173,8 +173,9 @@ func (s *sendRing) begin(word uint64) {
 
 // The method "publish" makes the records of the batch visible to the receiver. The method "publish"
 // first writes a zero word after the last record, and then overwrites the zero word before the
-// batch with the size word of the first record. The write of the first record's size word is also a
-// full memory barrier, because the sender must read the receiver's sleep flag after this write.
+// batch with the size word of the first record. The write of the first record's size word is an
+// atomic store with a full memory barrier, because the sender must read the receiver's sleep flag
+// after this write.
 func (s *sendRing) publish() {
 	if !s.open {
 		return
@@ -231,10 +232,10 @@ func (q *recvRing) advance(size int) {
 
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
-// giveBack publishes the head to the sender whenever another eighth of the ring has been read. If
-// the sender sleeps until the ring has room, the result of giveBack tells how to wake the sender.
-// Any datagram fits in seven eighths of the ring, and therefore a later call of giveBack always
-// publishes enough free space for a sender that waits.
+// giveBack publishes the head to the sender each time the receiver has read an eighth of the ring.
+// If the sender sleeps until the ring has room, the result of giveBack tells how to wake the
+// sender. Any datagram fits in seven eighths of the ring, and therefore a later call of giveBack
+// always publishes enough free space for a sender that waits.
 func (q *recvRing) giveBack() (how uint32) {
 	if q.at-q.told < q.size/8 {
 		return awake
@@ -244,7 +245,7 @@ func (q *recvRing) giveBack() (how uint32) {
 	return takeBack(q.wants())
 }
 
-// takeBack clears the sleep flag of the other process, and returns the previous value of the flag.
+// takeBack clears the sleep flag "word" of the peer, and returns the previous value of the flag.
 func takeBack(word *uint32) uint32 {
 	if atomic.LoadUint32(word) == awake {
 		return awake

@@ -27,8 +27,8 @@ type sleeper struct {
 	asked bool // the Sleep ends for a retry after a pause
 	most  time.Duration
 	// The field "sleeping" is true from Arm to the end of the Sleep. A goroutine that consumes an
-	// event of the epoll descriptor while "sleeping" is true must end the Sleep, because the epoll
-	// descriptor no longer shows the consumed event.
+	// event of the epoll descriptor while the field "sleeping" is true must end the Sleep, because the
+	// consumed event can no longer wake the Sleep.
 	sleeping atomic.Bool
 }
 
@@ -96,8 +96,8 @@ func (s *sleeper) still() {
 	}
 }
 
-// A sender that finds its ring full after Arm calls the method "stalled". The call of "stalled"
-// makes sure that the Sleep in progress ends when the ring has room again.
+// An endpoint calls the method "stalled" when a Post after Arm finds that a ring is full, so that
+// the Sleep in progress ends when the ring has room again.
 func (s *sleeper) stalled(l *outLink) {
 	if !s.sleeping.Load() {
 		return
@@ -111,9 +111,8 @@ func (s *sleeper) stalled(l *outLink) {
 	s.tell(l.ep.domain.bell) // room now, or a retry after a pause is necessary
 }
 
-// An endpoint calls the method "receives" when it had no posted receives and a receive is posted.
-// The call of "receives" makes sure that the Sleep in progress ends when a datagram arrives at the
-// endpoint.
+// An endpoint that had no posted receive buffer calls the method "receives" after its Recv, so that
+// the Sleep in progress ends when a datagram arrives at the endpoint.
 func (s *sleeper) receives(e *endpoint) {
 	if !s.sleeping.Load() || len(e.posted) == 0 {
 		return

@@ -48,13 +48,13 @@ func listen(n *name, c *closers) (fd int, err error) {
 }
 
 // listenTries is the largest number of attempts to create a domain's Unix socket. An attempt fails
-// if another process removes the empty directory of the user's sockets before the new socket is in
-// the directory.
+// if a different process removes the empty directory of the user's sockets before the new socket is
+// in the directory.
 const listenTries = 2000
 
 // listenIn creates a domain's Unix socket in an open directory. The socket has a temporary name
-// until the domain listens on it. The error ENOENT of listenIn means that the directory was
-// removed.
+// until the domain listens on the socket. The error ENOENT of listenIn means that a different
+// process has removed the directory.
 func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	sweep(dir, c)
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -77,8 +77,8 @@ func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// unlisten removes the Unix socket of a domain. If no other socket is in the directory of the
-// user's sockets, unlisten also removes the directory.
+// unlisten removes the Unix socket of a domain. If the directory of the user's sockets is then
+// empty, unlisten removes the directory.
 func unlisten(n *name) {
 	_ = unix.Unlink(n.socketPath())
 	_ = unix.Rmdir(socketDir(n.uid)) // fails unless the directory is empty
@@ -115,13 +115,12 @@ func hello(fd int, to *name, memfd int) error {
 var errHello = errors.New("shm: not a hello")
 
 // errForeign means that a peer has passed a descriptor that is not the memory of a ring. If
-// readHello returns errForeign, another goroutine closes the peer's socket (see the type
-// "closers").
+// readHello returns errForeign, the goroutine of the type "closers" closes the peer's socket.
 var errForeign = fmt.Errorf("%w: a descriptor of no memory", errHello)
 
 // readHello receives a peer's first packet, with the number of the addressed endpoint and the
-// ring's memory. If the first packet contains a descriptor that is not the memory of a ring,
-// another goroutine closes the descriptor and the socket (see the type "closers").
+// ring's memory. If the first packet contains a descriptor that is not the memory of a ring, the
+// goroutine of the type "closers" closes the descriptor and the socket.
 func readHello(fd int, pid int32, c *closers, oob []byte) (endpoint uint16, memfd int, err error) {
 	var hello [helloBytes]byte
 	const flags = unix.MSG_DONTWAIT | unix.MSG_CMSG_CLOEXEC | unix.MSG_PEEK
@@ -168,8 +167,8 @@ func rights(oob []byte) (fds []int) {
 }
 
 // The function "knock" sends a wake-up packet to the peer at the other end of a socket. If the
-// socket is full, no further packet is necessary, because the unread wake-up packets in the socket
-// wake the peer as well.
+// socket is full, the function "knock" sends nothing, because the unread wake-up packets in the
+// socket wake the peer.
 func knock(fd int) {
 	_ = unix.Send(fd, knockBytes[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
@@ -177,8 +176,8 @@ func knock(fd int) {
 var knockBytes = [1]byte{1}
 
 // knocksRead is the largest number of wake-up packets that one call of "hush" reads from a socket.
-// The limit knocksRead prevents a peer that continuously sends wake-up packets from delaying other
-// peers.
+// Without the limit knocksRead, a peer that continuously sends wake-up packets could delay the
+// datagrams of all peers.
 const knocksRead = 4
 
 // The function "hush" reads pending wake-up packets from a socket. The result "knocks" is true if

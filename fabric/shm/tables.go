@@ -27,7 +27,8 @@ func failure(op string, errno syscall.Errno, text string) error {
 }
 
 // peerTable is a domain's address vector. An Addr consists of an index into the address vector and
-// a generation number. An outdated generation number means that the Addr was removed.
+// a generation number. If the generation number of an Addr is not the generation number of the
+// entry, the Addr was removed.
 type peerTable struct {
 	peers  []peer
 	free   []uint32
@@ -93,7 +94,8 @@ func (t *peerTable) remove(a fabric.Addr) error {
 	return nil
 }
 
-// regionTable holds the registered memory. A Region is an index from 1 on.
+// regionTable holds the registered memory regions. A Region is an index into the regionTable, from
+// 1 on.
 type regionTable struct {
 	slots [][]byte
 	free  []fabric.Region
@@ -128,8 +130,8 @@ func (t *regionTable) remove(r fabric.Region) error {
 	return nil
 }
 
-// The method "gather" returns the part of a registered region that a send refers to. If the bytes
-// of the send are not within the region, the result "ok" is false.
+// The method "gather" returns the part of a registered region that a send refers to. The result
+// "ok" is true if the bytes of the send are within the region, and otherwise false.
 func (t *regionTable) gather(s *fabric.Send) (mem []byte, ok bool) {
 	if uint64(s.Region) >= uint64(len(t.slots)) {
 		return nil, false

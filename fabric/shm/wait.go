@@ -16,8 +16,8 @@ import (
 
 // Wait implements fabric.Waiter. Wait sets the sleep flag in each ring, checks all rings once more,
 // and sleeps. If most of the latest sleeps were short, Wait first sleeps for a short time in a
-// futex call on the sleep flags, and then waits for the sockets. If a peer finds that the sleep
-// flag of a ring is set, the peer wakes this process. A datagram for an endpoint without posted
+// futex call on the sleep flags, and then waits for the sockets. A peer that writes to or reads
+// from a ring whose sleep flag is set wakes this process. A datagram for an endpoint without posted
 // receives does not end the Wait, because Poll could not receive the datagram.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
@@ -63,9 +63,9 @@ func (d *domain) somethingToPoll() bool {
 }
 
 // If a peer is too busy for a connection, or if this process lacks a descriptor for a new peer, the
-// domain must try again after a pause. No event tells the domain when a connection becomes
-// possible. retryPause returns the time until the next retry, or a negative time if no retry is
-// pending.
+// domain must try again after a pause. The domain gets no event when a connection to such a peer
+// becomes possible. retryPause returns the time until the next attempt to connect to a peer, or a
+// negative time if no attempt is pending.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)
 	for _, e := range d.endpoints {
@@ -85,7 +85,7 @@ func (d *domain) retryPause() time.Duration {
 }
 
 // sayAsleep sets the sleep flags in all rings of the domain. The value of a sleep flag tells the
-// peer whether and how to wake this process.
+// peer whether this process sleeps, and how to wake it.
 func (d *domain) sayAsleep(how uint32) {
 	for _, e := range d.endpoints {
 		if e == nil {

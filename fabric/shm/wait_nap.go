@@ -24,10 +24,10 @@ const (
 	// then sleeps until an event on the domain's descriptors.
 	napMost = 200 * time.Microsecond
 	// napWords is the largest number of sleep flags on which one futex sleep waits. With more than
-	// napWords sleep flags, a sleep on the descriptors is as fast as a futex sleep, because each sleep
-	// flag costs 0.1 us.
+	// napWords sleep flags, a futex sleep has no advantage over a sleep on the descriptors, because
+	// each sleep flag adds 0.1 us to a futex sleep.
 	napWords = 8
-	// After every napTend futex sleeps, Wait checks the domain's descriptors for events once.
+	// Once after every napTend futex sleeps, Wait checks the domain's descriptors for events.
 	napTend = 16
 )
 
@@ -39,8 +39,8 @@ const (
 )
 
 // The type "napper" makes Wait sleep in futex calls on the sleep flags of the rings, as long as
-// most wake-ups come soon. A wake-up by a packet on a socket takes twice as long as a wake-up by a
-// futex.
+// most wake-ups come within napMost. A wake-up by a packet on a socket takes twice as long as a
+// wake-up by a futex.
 type napper struct {
 	pays bool // the latest sleep on the flags or descriptors ended before napMost
 	off  bool // the system has no futex_waitv
@@ -76,9 +76,10 @@ func (p *napper) open() {
 	p.most, p.begin, p.beginNs = napMost, time.Now(), ts.Nano()
 }
 
-// The method "nap" sleeps for a short time in a futex call on the sleep flags of the rings. A
-// negative timeout means no limit other than napMost. The result "left" is the remaining timeout,
-// and the result "over" is true if the caller's Wait must return without a further sleep.
+// The method "nap" sleeps for a short time in a futex call on the sleep flags of the rings. A nap
+// takes at most napMost, even if the timeout is negative (no limit). The result "left" is the
+// remaining timeout. The result "over" is true if the caller's Wait must return, and false if the
+// caller's Wait must now sleep on the descriptors.
 func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, over bool) {
 	p := &d.napper
 	n := d.napOn()
@@ -106,16 +107,16 @@ func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, 
 	return timeout, true
 }
 
-// The method "hush" discards an earlier call of Wake, so that this call of Wake does not end the
-// next sleep.
+// The method "hush" discards the event of an earlier call of Wake, so that this event does not end
+// the next sleep.
 func (d *domain) hush() {
 	d.bell.Hush()
 	d.napper.bell.Store(bellSilent)
 }
 
 // napOn collects the addresses of the sleep flags of the rings for a futex sleep, and returns the
-// number of sleep flags. If a futex sleep is not possible at present, the result of napOn is
-// negative.
+// number of sleep flags. The result of napOn is negative if a futex sleep is not possible at
+// present.
 func (d *domain) napOn() (n int) {
 	if d.retryPause() >= 0 {
 		return -1
@@ -148,8 +149,8 @@ func (d *domain) napOn() (n int) {
 
 func address(word *uint32) uint64 { return uint64(uintptr(unsafe.Pointer(word))) }
 
-// The method "sleep" waits until a peer clears one of the sleep flags. If no sleep flag is cleared
-// within the time "most", the method "sleep" returns false.
+// The method "sleep" waits until a peer clears one of the sleep flags. The method "sleep" reports
+// whether a sleep flag was cleared within the time "most".
 func (p *napper) sleep(words int, now time.Time, most time.Duration) bool {
 	const second = int64(time.Second)
 	at := p.beginNs + int64(now.Sub(p.begin)) + int64(most)

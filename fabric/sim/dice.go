@@ -28,7 +28,7 @@ func newDice(seed uint64, purpose, a, b int) dice {
 // The method "unit" returns a random number with a uniform distribution in [0,1).
 func (d *dice) unit() float64 { return float64(d.pcg.Uint64()>>11) / (1 << 53) }
 
-// The method "chance" returns true with the probability p.
+// The method "chance" returns true with the probability p, and otherwise false.
 func (d *dice) chance(p float64) bool { return p > 0 && d.unit() < p }
 
 // The method "below" returns a random number with a uniform distribution in [0,n), or 0 if n is

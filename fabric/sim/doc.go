@@ -1,7 +1,7 @@
 // Package sim is a network of datagram endpoints in virtual time, for tests. A simulated network
-// uses one goroutine, no clock and one seed. The same calls with the same seed give exactly the
-// same events. To check that two runs had the same events, a test compares the results of
-// Network.Hash.
+// uses one goroutine, no real clock, and one seed for all random numbers. The same calls with the
+// same seed give exactly the same events. To check that two runs had the same events, a test
+// compares the results of Network.Hash.
 //
 //	Post --> [Filter] --> [line, rate, queue] --> [loss, copies, damage] --> delay --> queue --> Poll
 //	 ^                     \__________________ Path ___________________/            |       |
@@ -14,11 +14,12 @@
 // during a call of Process.Progress. The methods Step and RunUntil advance the virtual time from
 // one event to the next. A simulated hour without traffic takes no real time.
 //
-// The Paths define the faults of the network. A Path can lose single datagrams or bursts of
-// datagrams, duplicate, damage and replay datagrams, be cut, and have a slow line with a short
-// queue. The NodeFaults make operations of a host fail or return ErrAgain, and delay completions.
-// In tests that need a fixed sequence of events, a Filter decides the fate of each datagram. The
-// network counts all faults, and its counters satisfy the following equation.
+// The Paths define the faults of the network. A Path can lose, duplicate, damage and replay
+// datagrams, can be cut, and can have a slow line with a short queue. The NodeFaults make
+// operations of a host fail or return ErrAgain, and delay completions. In tests that need a fixed
+// sequence of events, a Filter decides whether each datagram is delivered, delayed, copied or
+// dropped. The network counts all faults, and the counters of the network satisfy the following
+// equation.
 //
 //	sent + duplicated + junk + replayed + injected ==
 //	    delivered + drops (Kind.Drop) + InFlight + Queued
@@ -33,8 +34,8 @@
 //
 // One goroutine at a time may use a Network and all its parts. The callbacks Observe and Filter,
 // and the functions given to At and After, may call the methods of the Network. The callbacks
-// Observe and Filter must not crash a node or close a domain, because an operation of the domain is
-// possibly in progress. Observe and a Filter can call After(0, f) with a function f that crashes
-// the node or closes the domain. After(0, f) calls the function f when the operation in progress
-// has ended.
+// Observe and Filter must not crash a node or close a domain, because the network might call them
+// during an operation of the domain. Observe and a Filter can call After(0, f) with a function f
+// that crashes the node or closes the domain. With After(0, f), the network calls the function f
+// when the operation in progress has ended.
 package sim

@@ -278,8 +278,8 @@ func (d *domain) Close() error {
 	return nil
 }
 
-// The method "shut" closes the domain, but keeps the content of its arena, so that a test can
-// examine the arena after a crash of the process.
+// The method "shut" closes the domain, but does not release or clear the memory of the domain's
+// arena, so that a test can examine the arena after a crash of the process.
 func (d *domain) shut() {
 	for _, e := range d.ports {
 		if e != nil {

@@ -97,9 +97,10 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	return limit, nil
 }
 
-// The method "again" decides whether the fault PostAgain makes a Post return ErrAgain. If the Post
+// The method "again" decides whether the fault PostAgain makes a Post return ErrAgain. The result
+// of the method "again" is true if the Post must return ErrAgain, and otherwise false. If the Post
 // must return ErrAgain, the method "again" reduces *limit to the number of sends that the Post
-// still accepts.
+// accepts before ErrAgain.
 func (e *endpoint) again(limit *int) bool {
 	n := e.domain.node
 	if n.againPosts > 0 {

@@ -10,8 +10,9 @@ import (
 // Kind is the kind of an event.
 type Kind uint8
 
-// In an Event that concerns a datagram, the field Data holds the bytes of the datagram. In an Event
-// that concerns a node, the fields From and To are Port{node, 0}.
+// The following constants are the kinds of events. In an Event that concerns a datagram, the field
+// Data holds the bytes of the datagram. In an Event that concerns a node, the fields From and To
+// are Port{node, 0}.
 const (
 	KindSent         Kind = iota // a datagram left its node
 	KindDelivered                // copied into a posted receive buffer, by Poll
@@ -81,7 +82,7 @@ func (k Kind) Drop() bool {
 }
 
 // Event describes an event in the network. An Event and its Data are valid only during the call of
-// Config.Observe, which must not alter them.
+// Config.Observe, and the function Observe must not alter the Event or its Data.
 type Event struct {
 	At       mono.Time
 	Kind     Kind
@@ -135,7 +136,7 @@ func (nw *Network) datagram(kind Kind, p *packet) {
 
 func pack(p Port) uint64 { return uint64(p.Node)<<16 ^ uint64(p.Index) }
 
-// The function "mix" returns the hash "h" with a word added.
+// The function "mix" returns the hash that results from adding the argument "word" to the hash "h".
 func mix(h, word uint64) uint64 {
 	return bits.RotateLeft64((h^word)*0x9e3779b97f4a7c15, 29)
 }

@@ -20,9 +20,9 @@ func (p *packet) checksum() uint32 {
 	return p.crc
 }
 
-// Memory keeps the memory of closed networks for later networks, so that a thousand short runs need
-// not allocate a thousand arenas. Networks that share a Memory must be used one after the other, by
-// one goroutine. The zero Memory is ready for use.
+// Memory keeps the memory of closed networks for use by later networks, so that a thousand short
+// runs need not allocate a thousand arenas. Several networks may use the same Memory only one after
+// the other, on one goroutine. The zero Memory is ready for use.
 //
 // Before memory is reused, all buffers that were posted for sending or receiving are set to zero.
 // Bytes that a caller has written to a buffer without posting the buffer can remain in the reused
@@ -99,9 +99,9 @@ func (nw *Network) arenaMemory(sizeBytes int) []byte {
 	return make([]byte, sizeBytes)
 }
 
-// Close stops all processes and closes all domains without further events. Close gives the
-// network's memory to Config.Memory, and therefore the caller must no longer use buffers of the
-// network's domains.
+// Close stops all processes and closes all domains of the network, and causes no events. Close
+// gives the network's memory to Config.Memory, and therefore the caller must no longer use buffers
+// of the network's domains.
 func (nw *Network) Close() {
 	if nw.closed {
 		return

@@ -27,7 +27,8 @@ const (
 	maxViolations     = 16
 )
 
-// Config describes a Network and its endpoints. Zero fields mean the defaults.
+// Config describes a Network and its endpoints. For a field with the zero value, New uses the
+// default that the field's comment states.
 type Config struct {
 	Seed uint64
 	// MTUBytes is the size of the largest datagram, 1 to 1 MiB. The default of MTUBytes is 1472.
@@ -39,13 +40,14 @@ type Config struct {
 	// The default of TxDepth and RxDepth is 1024.
 	TxDepth, RxDepth int
 	// QueueDatagrams is the number of datagrams that an endpoint's receive queue can hold. A full
-	// receive queue drops further datagrams. The default of QueueDatagrams is 1024.
+	// receive queue drops the datagrams that arrive. The default of QueueDatagrams is 1024.
 	QueueDatagrams int
 	// If Reliable is true, the network is reliable and ordered, as the Info of each domain reports. A
-	// reliable network uses only the fields Delay, Jitter, BytesPerSecond and Cut of a Path. Datagrams
-	// between two endpoints of a reliable network never overtake each other. In a reliable network,
-	// Post returns ErrAgain if the receiver's queue is full. Even a reliable network loses datagrams
-	// to an endpoint that is not open, and datagrams that a Filter drops.
+	// reliable network uses only the fields Delay, Jitter, BytesPerSecond and Cut of a Path. In a
+	// reliable network, datagrams from one endpoint to a second endpoint arrive in the order in which
+	// they were sent. In a reliable network, Post returns ErrAgain if the receiver's queue is full.
+	// Even a reliable network loses datagrams to an endpoint that is not open, and datagrams that a
+	// Filter drops.
 	Reliable bool
 	// If NoGather is true, Caps.Gather is false, so that a test can check that a caller works without
 	// Caps.Gather.
@@ -58,8 +60,8 @@ type Config struct {
 	// If NoSource is true, AppendSource (fabric.Sourcer) does not report the source address of
 	// datagrams.
 	NoSource bool
-	// PollAhead is the number of additional datagrams that a Poll can receive when its argument "out"
-	// is full. The next Poll reports these additional datagrams.
+	// PollAhead is the number of datagrams that a Poll can receive in addition to the datagrams that
+	// it reports in the slice "out". The next Poll reports these PollAhead datagrams.
 	PollAhead int
 	// PassCost is the shortest virtual time between two calls of Process.Progress by a node. The
 	// default of PassCost is 1 us.
@@ -153,8 +155,8 @@ func New(cfg Config) (*Network, error) {
 // Now is the virtual time, which starts at 1.
 func (nw *Network) Now() mono.Time { return nw.now }
 
-// At schedules an event that calls the function "fn" at the virtual time t, or at the present time
-// if t is in the past.
+// At schedules an event that calls the function "fn" at the virtual time t, or at the present
+// virtual time if t is in the past.
 func (nw *Network) At(t mono.Time, fn func()) {
 	var ref uint32
 	if n := len(nw.idle); n > 0 {
@@ -190,7 +192,7 @@ func (nw *Network) next() (at mono.Time, pass bool) {
 	return at, false
 }
 
-// Step runs the next event. Step returns false if there is no event.
+// Step runs the next event, and reports whether there was an event.
 func (nw *Network) Step() bool {
 	at, pass := nw.next()
 	if at == mono.Never {
@@ -313,8 +315,8 @@ func (nw *Network) endpoint(p Port) *endpoint {
 }
 
 // Inject sends a datagram that no endpoint has posted, such as the datagram of an attacker. An
-// injected datagram has the delay of its path, but the faults of the path do not affect the
-// datagram. The network does not call the Filter for an injected datagram.
+// injected datagram has the delay of the path from "from" to "to", but not the faults of this path.
+// The network does not call the Filter for an injected datagram.
 func (nw *Network) Inject(from, to Port, data []byte) {
 	p := nw.newPacket()
 	p.data = append(p.data, data...)

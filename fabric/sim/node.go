@@ -21,7 +21,7 @@ type Process interface {
 type NodeFaults struct {
 	// PostAgain is the probability that a Post begins a series of consecutive Posts that return
 	// ErrAgain. The length of a series of ErrAgain is a random number from 1 to AgainPosts. The first
-	// Post of a series of ErrAgain can accept some of its sends.
+	// Post of a series of ErrAgain might accept some of its sends before it returns ErrAgain.
 	PostAgain  float64
 	AgainPosts int
 	// SendError is the probability that a send fails and its datagram is lost. The failing send
@@ -35,8 +35,8 @@ type NodeFaults struct {
 	// when it sends the datagram, as network hardware does. With LateSends, a test detects a caller
 	// that reuses a buffer too early.
 	LateSends time.Duration
-	// QueueDatagrams replaces Config.QueueDatagrams for the receive queues of the node. A
-	// QueueDatagrams of 0 in the NodeFaults leaves Config.QueueDatagrams in effect.
+	// QueueDatagrams replaces Config.QueueDatagrams for the receive queues of the node. If
+	// NodeFaults.QueueDatagrams is 0, Config.QueueDatagrams applies to the node.
 	QueueDatagrams int
 }
 
@@ -66,8 +66,9 @@ type Node struct {
 }
 
 // Node returns the node with the given name, and creates the node if there is none. The name of a
-// node has 1 to 32 printable bytes, and Node changes an invalid name to a valid one. If the network
-// already has 65536 nodes, Node returns the last node instead of a new one.
+// node has 1 to 32 printable bytes, and Node replaces an invalid name by a valid name. If the
+// network already has 65536 nodes, Node creates no node, and returns the node that was created
+// last.
 func (nw *Network) Node(name string) *Node {
 	name = nodeName(name)
 	if n := nw.byName[name]; n != nil {
@@ -105,7 +106,7 @@ func (n *Node) Name() string { return n.name }
 // Index is the number of the node, counted from 0, which is also Port.Node.
 func (n *Node) Index() int { return n.index }
 
-// Open opens the node's domain. Open fails while another domain of the node is open. Calling Open
+// Open opens the node's domain. Open fails while the node already has an open domain. Calling Open
 // again after Close or Crash simulates a restart of the process, whose endpoints get the same names
 // as before.
 func (n *Node) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
@@ -150,7 +151,7 @@ func (n *Node) Kick() {
 
 // Crash ends the process of the node, as SIGKILL would. After Crash, the node no longer calls
 // Progress, calls on the domain return ErrClosed, and datagrams in the receive queues are lost.
-// Datagrams that the process has sent before the Crash are still delivered.
+// Datagrams that were in transit when the process crashed are still delivered.
 func (n *Node) Crash() {
 	n.note(KindCrash, nil)
 	n.Run(nil)
@@ -179,7 +180,7 @@ func (n *Node) SetPace(d time.Duration) {
 	}
 }
 
-// SetFaults sets the faults of the host.
+// SetFaults replaces the faults that the simulated host of this node has.
 func (n *Node) SetFaults(f NodeFaults) {
 	n.faults = f
 	if f.PostAgain <= 0 {
@@ -199,8 +200,9 @@ func (n *Node) note(kind Kind, err error) {
 	n.nw.record(Event{Kind: kind, From: p, To: p, Err: err}, 0)
 }
 
-// The method "wake" makes the node call Progress at the time t, or later if the node is paused or
-// the pace does not permit an earlier call.
+// The method "wake" makes the node call Progress at the time t. If the node is paused at this time,
+// or if the pace (see SetPace) does not permit a call at this time, the node calls Progress at the
+// earliest permitted time after t.
 func (n *Node) wake(t mono.Time) {
 	if n.proc == nil || n.inPass || t == mono.Never {
 		return

@@ -12,27 +12,28 @@ import (
 // Path describes the network between two nodes, in one direction. The zero Path is a perfect
 // network without delay. Each probability in a Path applies to each datagram separately.
 type Path struct {
-	// Delay is the constant part of every datagram's delay. Each datagram also has a random delay with
-	// a uniform distribution in [0,Jitter). With Jitter, later datagrams can overtake earlier
-	// datagrams.
+	// Delay is the constant part of every datagram's delay. In addition to Delay, each datagram has a
+	// random delay with a uniform distribution in [0,Jitter). With Jitter, later datagrams can
+	// overtake earlier datagrams.
 	Delay, Jitter time.Duration
 	// BytesPerSecond is the rate of the line. A BytesPerSecond of 0 means an infinite rate.
 	BytesPerSecond int
-	// QueueBytes is the largest number of bytes that the line can have accepted and not yet sent. The
-	// path drops a datagram that would exceed QueueBytes, unless the line is idle. A QueueBytes of 0
-	// means no limit.
+	// QueueBytes is the largest number of bytes that wait in the queue of the line, which are bytes
+	// that the line has accepted and not yet sent. The path drops a datagram that would exceed
+	// QueueBytes, unless the line is idle. A QueueBytes of 0 means no limit.
 	QueueBytes int
-	// All paths with the same Line share this line as their bottleneck. BytesPerSecond and QueueBytes
-	// of a datagram's own path apply to the datagram, even on a shared Line. If Line is nil, the path
-	// has a separate line.
+	// All paths with the same Line share this line as their bottleneck. Even on a shared Line, the
+	// fields BytesPerSecond and QueueBytes of the datagram's own Path apply to a datagram. If Line is
+	// nil, the path has a separate line.
 	Line *Line
 
 	// Loss is the probability that a datagram is lost, independently of the loss of other
 	// datagrams.
 	Loss float64
+	// A path is either in the good state or in the bad state (the model of Gilbert and Elliott).
 	// Before each datagram, a path in the good state enters the bad state with the probability
-	// BurstStart, and a path in the bad state leaves it with the probability BurstEnd. In the bad
-	// state, a datagram is lost with the probability BurstLoss (the model of Gilbert and Elliott).
+	// BurstStart. Before each datagram, a path in the bad state enters the good state with the
+	// probability BurstEnd. In the bad state, a datagram is lost with the probability BurstLoss.
 	BurstStart, BurstEnd, BurstLoss float64
 	// Duplicate is the probability that the path delivers a second copy of a datagram. Reorder is the
 	// probability that the path delays a datagram by an additional random time of up to ReorderDelay.
@@ -49,11 +50,11 @@ type Path struct {
 	// If Cut is true, the path loses all datagrams.
 	Cut bool
 	// MTUBytes is the size of the largest datagram that the path carries. The path loses datagrams of
-	// more than MTUBytes. An MTUBytes of 0 means no limit.
+	// more than MTUBytes bytes. An MTUBytes of 0 means no limit.
 	MTUBytes int
 	// If MTUTold is true, the path reports its MTU to the sender of the first datagram that is too
-	// large, as ICMP does. After the report of a path's MTU, Post refuses all larger datagrams to the
-	// same node, until SetPath is called.
+	// large, as ICMP does. After the report of a path's MTU, Post refuses all datagrams to the same
+	// node that are larger than this MTU, until SetPath is called for the path.
 	MTUTold bool
 }
 
@@ -170,7 +171,8 @@ func (l *link) carry(p *packet, v Verdict) {
 	l.send(p, at, late)
 }
 
-// carryReliably carries a datagram without loss.
+// carryReliably puts a datagram of a reliable network in transit, with delay but without faults,
+// unless the path is cut.
 func (l *link) carryReliably(p *packet, v Verdict) {
 	if l.path.Cut {
 		l.nw.drop(KindCut, p)
@@ -204,7 +206,8 @@ func (l *link) send(p *packet, at mono.Time, late time.Duration) {
 }
 
 // The method "line" puts a datagram on the path's line, and returns the time at which the datagram
-// leaves the line. If the queue of the line is full, the result "ok" is false.
+// leaves the line. The result "ok" is false if the queue of the line has no room for the datagram,
+// and otherwise true.
 func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	rate := l.path.BytesPerSecond
 	if rate <= 0 {
@@ -242,7 +245,7 @@ func (line *Line) waiting(now mono.Time, bytesPerSecond int) int {
 }
 
 // The method "lost" decides at random whether the path loses a datagram. The result of the method
-// "lost" is the Kind of the loss, or KindSent if the datagram is not lost.
+// "lost" is KindLost or KindBurstLost if the datagram is lost, and otherwise KindSent.
 func (l *link) lost() Kind {
 	path := &l.path
 	if l.burst {
@@ -318,8 +321,8 @@ func (l *link) extras(p *packet) {
 	l.oldNext = (l.oldNext + 1) % replayRing
 }
 
-// The method "junk" fills a packet with random bytes. Half of the random packets begin like valid
-// packets, so that they pass the receiver's first check.
+// The method "junk" fills a packet with random bytes. Half of the random packets begin with the
+// same bytes as valid packets, so that the receiver's first check accepts them.
 func (l *link) junk(p *packet) {
 	const (
 		magic    = 0xB7

@@ -19,8 +19,8 @@ const (
 // has the number 1.
 type Port struct{ Node, Index int }
 
-// Name returns the name of the endpoint at this Port, which Endpoint.Name also returns. The name of
-// a Port does not change when the node restarts.
+// Name returns the same name as Endpoint.Name of the endpoint at this Port. The name of a Port does
+// not change when the node restarts.
 func (p Port) Name() []byte {
 	return p.appendName(make([]byte, 0, portNameBytes))
 }
@@ -34,7 +34,7 @@ func (p Port) appendName(name []byte) []byte {
 // String returns "node/index".
 func (p Port) String() string { return fmt.Sprintf("%d/%d", p.Node, p.Index) }
 
-// ParsePort converts a result of Port.Name back to the Port. Errors of ParsePort wrap
+// ParsePort converts a result of Port.Name back to the Port. The errors of ParsePort wrap
 // fabric.ErrBadName.
 func ParsePort(name []byte) (Port, error) {
 	if len(name) != portNameBytes || string(name[:len(portNamePrefix)]) != portNamePrefix {

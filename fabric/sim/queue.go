@@ -101,8 +101,8 @@ func (h *timerHeap) pop() timer {
 	return first
 }
 
-// passHeap is a binary heap of all nodes, ordered by the times of their next calls of Progress. A
-// node that has no next call of Progress has the time Never.
+// passHeap is a binary heap of all nodes, ordered by the times of their next calls of Progress. In
+// the order of the heap, a node without a planned call of Progress has the time mono.Never.
 type passHeap []*Node
 
 func (h passHeap) less(a, b *Node) bool {

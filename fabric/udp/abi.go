@@ -47,8 +47,8 @@ const (
 	cmsgBytes       = unsafe.Sizeof(cmsg{})
 )
 
-// If a Go structure has another size than the kernel's structure, an array length in this block is
-// negative and does not compile.
+// If the size of a Go structure differs from the size of the kernel's structure, an array length in
+// this block is negative, so that the package does not compile.
 type (
 	_ [unsafe.Sizeof(msghdr{}) - unix.SizeofMsghdr]byte
 	_ [unix.SizeofMsghdr - unsafe.Sizeof(msghdr{})]byte

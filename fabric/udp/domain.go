@@ -25,7 +25,7 @@ const (
 )
 
 // The type "domain" implements fabric.Domain and fabric.Sleeper. Only the goroutine that uses the
-// domain may access its fields, except the fields "bell" and "sleeper".
+// domain may access the fields of the domain, except the fields "bell" and "sleeper".
 type domain struct {
 	options  Options
 	local    inet.Local
@@ -134,7 +134,7 @@ func strideBytes(size int) int {
 	return (lines | 1) * cacheLineBytes
 }
 
-// mapMemory maps zeroed memory.
+// mapMemory returns zeroed memory outside of the Go heap (mmap).
 func mapMemory(sizeBytes int) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, sizeBytes, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
@@ -210,7 +210,7 @@ func (d *domain) DeregisterRegion(r fabric.Region) error {
 }
 
 // OpenEndpoint implements fabric.Domain. OpenEndpoint reduces a queue depth that exceeds the
-// provider's limit to this limit, and Caps returns the reduced depth.
+// provider's limit to the limit, and Endpoint.Caps contains the reduced queue depth.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed

@@ -14,7 +14,8 @@ import (
 var _ fabric.Grouper = (*domain)(nil)
 
 // parseGroup parses the address of a multicast group, which must have this domain's IP version.
-// parseGroup refuses link-local IPv6 groups, because their address is ambiguous without a zone.
+// parseGroup refuses link-local IPv6 groups, because a link-local address is ambiguous without a
+// zone.
 func (d *domain) parseGroup(group string) (netip.AddrPort, error) {
 	ap, err := netip.ParseAddrPort(group)
 	ip := ap.Addr()
@@ -33,7 +34,8 @@ func (d *domain) parseGroup(group string) (netip.AddrPort, error) {
 
 // InsertGroup implements fabric.Grouper. Datagrams to a group are sent through the network device
 // of the domain. Datagrams to a group have a TTL of 1 (the kernel's default for multicast), and
-// therefore no router forwards them. Members of the group on this host receive the datagrams, too.
+// therefore no router forwards these datagrams. The members of the group on this host and on the
+// hosts of the local network receive the datagrams.
 func (d *domain) InsertGroup(group string) (fabric.Addr, error) {
 	if d.closed {
 		return fabric.AddrUnknown, fabric.ErrClosed
@@ -99,8 +101,8 @@ func openGroupSocket(
 }
 
 // joinGroup makes the socket a member of a multicast group on the network device of a local
-// address. The socket does not receive datagrams to groups that only other sockets of this host
-// have joined.
+// address. The socket receives datagrams only to this group, and not to groups that only other
+// sockets of this host have joined.
 func (s *socket) joinGroup(l *inet.Local, group netip.Addr) error {
 	if group.Is4() {
 		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0); err != nil {

@@ -12,7 +12,8 @@ import (
 // recvAttr returns an Attr that describes the receive buffer of a socket for datagrams of "mtu"
 // bytes. If the receive buffer is smaller than requested, the text of the Attr tells the user how
 // to enlarge the buffer. The argument "got" is the buffer size that the kernel reports, which is
-// twice the granted size. The argument "asked" of recvAttr is negative if no size was requested.
+// twice the granted size. The argument "asked" of recvAttr is the requested size, or negative if
+// the caller has requested no size.
 func recvAttr(asked, got, mtu int) fabric.Attr {
 	const perSecond, mega = 1000, 1e6 // perSecond is the number of milliseconds in a second
 	datagrams := inet.Capacity(got, mtu)
@@ -58,8 +59,8 @@ func setAttr(attrs []fabric.Attr, a fabric.Attr) {
 }
 
 // The method "tightest" returns the attribute that describes the smallest receive buffer among the
-// domain's endpoints. If the domain has no endpoint, the second result of the method "tightest" is
-// false.
+// domain's endpoints. The second result of the method "tightest" is false if the domain has no
+// endpoint, and otherwise true.
 func (d *domain) tightest() (fabric.Attr, bool) {
 	least := -1
 	for i, e := range d.endpoints {

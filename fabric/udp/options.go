@@ -38,8 +38,8 @@ func (o *Options) flags() []optionFlag {
 }
 
 // parseName parses a provider name, and returns the options "o" with the options in the name added.
-// If the name does not belong to the provider family "udp", the second result of parseName is
-// false.
+// The second result of parseName is true if the name belongs to the provider family "udp", and
+// otherwise false.
 func (o Options) parseName(name string) (Options, bool) {
 	parts := strings.Split(strings.TrimSuffix(name, "/"), ";")
 	if parts[0] != family {

@@ -15,7 +15,8 @@ const (
 )
 
 // peerTable is a domain's address vector. An Addr consists of an index into the address vector and
-// a generation number. An outdated generation number means that the Addr was removed.
+// a generation number. If the generation number of an Addr is not the generation number of the
+// entry, the Addr was removed.
 type peerTable struct {
 	chunks []*[peerChunk]peerSlot // blocks that never move: the kernel reads addresses in them
 	peers  []peer                 // by index

@@ -87,7 +87,7 @@ func newInfo(l *inet.Local, o Options, have features, nodeText string) fabric.In
 	}
 }
 
-// Open reads the host's addresses again, because it is possible that the Info is outdated or does
+// Open reads the host's addresses again, because the argument "info" might be outdated, or might
 // not come from GetInfo.
 func (p provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	options, ok := p.options.parseName(info.Provider)

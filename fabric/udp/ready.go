@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadyFd implements fabric.Readier. ReadyFd returns the epoll descriptor that Sleep also uses.
+// ReadyFd implements fabric.Readier. The domain has one epoll descriptor, which ReadyFd returns and
+// on which Sleep waits.
 func (d *domain) ReadyFd() (int, error) {
 	s := &d.sleeper
 	if !s.made && !s.open(d.bell.Fd()) {

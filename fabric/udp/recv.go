@@ -15,7 +15,7 @@ const (
 	rxSegments   = runSegmentsMost // datagrams that the kernel coalesces at most
 	messageBytes = 1 << 16
 	// The receiver predicts the size of the next datagrams only from coalesced messages of at least
-	// adaptBytes, because smaller messages are cheap to copy.
+	// adaptBytes, because messages of less than adaptBytes are cheap to copy.
 	adaptBytes = 4 << 10
 	// After calmSingles consecutive single datagrams, the receiver prepares its I/O vectors for single
 	// datagrams instead of coalesced messages.
@@ -23,20 +23,21 @@ const (
 	// After every learnRuns coalesced messages, the receiver adapts the length of its I/O vectors to
 	// the longest message of the learnRuns messages.
 	learnRuns = 16
-	// The last entry of each I/O vector refers to messageBytes of scratch memory, which receive the
-	// bytes that do not fit in the buffers.
+	// The last entry of each I/O vector refers to messageBytes bytes of scratch memory, to which the
+	// kernel writes the bytes of a message that do not fit in the buffers.
 	headroomBytes = 2 * messageBytes
 	scratchBytes  = headroomBytes + messageBytes
 
 	errorsInRow = 4 // socket errors that are ignored in one Poll
 )
 
-// The type "receiver" holds the posted buffers and the message headers for the kernel. A row of a
-// receiver is the I/O vector for one message. A row consists of several buffers and, at the end,
-// scratch memory. The field "wide" is the number of buffers in a row, and the field "stride" is the
-// number of bytes used in each buffer. If "stride" equals the size of the datagrams that the kernel
-// has coalesced, the kernel writes each datagram into a separate buffer. If "stride" differs from
-// the size of the coalesced datagrams, the receiver copies the datagrams to separate buffers.
+// The type "receiver" holds the posted buffers and the message headers for the kernel. For each
+// message that one system call can receive, the receiver has an I/O vector, which consists of
+// several buffers followed by scratch memory. The field "wide" is the number of buffers in each I/O
+// vector, and the field "stride" is the number of bytes used in each buffer. If "stride" equals the
+// size of the datagrams that the kernel has coalesced, the kernel writes each datagram into a
+// separate buffer. If "stride" differs from the size of the coalesced datagrams, the receiver
+// copies the datagrams to separate buffers.
 //
 // While only single datagrams arrive, each I/O vector has one buffer, because the kernel processes
 // short I/O vectors fastest.
@@ -66,7 +67,8 @@ type receiver struct {
 	head    int
 	waiting int
 	// inScratch is the number of pending datagrams whose bytes are in scratch memory. In the queue
-	// "pending", the datagrams in buffers are always before the datagrams in scratch memory.
+	// "pending", the datagrams whose bytes are in buffers come before the datagrams whose bytes are in
+	// scratch memory.
 	inScratch int
 
 	lastFrom sockaddr // sender of the last datagram
@@ -150,8 +152,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Poll implements fabric.Endpoint. Poll makes no further system call after a system call that has
-// received a message.
+// Poll implements fabric.Endpoint. After a system call that has received a message, Poll returns
+// without making a second system call.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -241,8 +243,8 @@ func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) 
 // part of an I/O vector (row).
 func (r *receiver) tail(row int) int { return row*scratchBytes + headroomBytes }
 
-// The method "receive" receives messages from the socket. After an error of the method "receive",
-// the endpoint cannot receive any more.
+// The method "receive" receives messages from the socket. If the method "receive" returns an error,
+// the endpoint can receive no datagrams any more.
 func (e *endpoint) receive(rows int) (int, error) {
 	for range errorsInRow {
 		var n int
@@ -314,8 +316,9 @@ func complete(c *fabric.Completion, from fabric.Addr, b fabric.Buf, lenBytes, ro
 	c.Landed, c.LandedOff, c.Origin = 0, 0, uint16(row)
 }
 
-// The method "placed" returns how many datagrams of a coalesced message the kernel has written into
-// separate buffers, and the offset of the other datagrams in scratch memory.
+// The method "placed" returns the number of datagrams of a coalesced message that the kernel has
+// written to separate buffers, and the offset in scratch memory of the datagrams that follow them
+// in the message.
 func (r *receiver) placed(row int, list []fabric.Buf, size, segment, stride int) (count, off int) {
 	r.adapt(size, segment)
 	if segment == stride {
@@ -350,8 +353,8 @@ func (r *receiver) join(row int, list []fabric.Buf, size, stride int) {
 	copy(to, r.scratch[r.tail(row):])
 }
 
-// The method "spread" reports those datagrams of a coalesced message whose bytes are in scratch
-// memory.
+// The method "spread" writes completions for those datagrams of a coalesced message whose bytes are
+// in scratch memory.
 func (r *receiver) spread(
 	out []fabric.Completion, n int, done fabric.Completion, off, size, segment int,
 ) int {
@@ -378,8 +381,8 @@ func (r *receiver) fetch(done *fabric.Completion, off int) {
 }
 
 // The method "report" writes the completion of a datagram that is in a buffer to the slice "out",
-// or keeps the datagram for a later Poll if the slice is full. The scratch memory of the datagram's
-// I/O vector is unused from the offset "spare" on.
+// or puts the datagram into the queue "pending" for a later Poll if the slice is full. The scratch
+// memory of the datagram's I/O vector is unused from the offset "spare" on.
 func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion, spare int) int {
 	if n < len(out) && r.waiting == 0 {
 		out[n] = done
@@ -396,7 +399,8 @@ func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion
 	return n
 }
 
-// The method "hold" keeps a received datagram for a later Poll.
+// The method "hold" puts a received datagram into the queue "pending", from which a later Poll
+// reports the datagram.
 func (r *receiver) hold(done fabric.Completion, off int) {
 	if r.waiting == len(r.pending) { // more datagrams than the kernel coalesces
 		r.counts.dropped++

@@ -14,8 +14,8 @@ const (
 	maxRegions      = 1<<regionIndexBits - 1
 )
 
-// regionTable holds the registered memory. A Region consists of an index and a generation number.
-// The index 0 means no region.
+// regionTable holds the registered memory regions. A Region consists of an index and a generation
+// number. The index 0 means no region.
 type regionTable struct {
 	slots []regionSlot
 	free  []uint32

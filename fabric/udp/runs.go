@@ -28,9 +28,9 @@ const (
 	linkBytes = 14
 )
 
-// runBounds are the limits of the messages that the kernel splits into datagrams. The kernel also
-// accepts messages that exceed the limit "bytes", up to the largest IP packet, but splits them in
-// software instead of in the device.
+// runBounds are the limits of the messages that the kernel splits into datagrams. The kernel splits
+// a message of at most the size "bytes" in the device, and a message above this size, up to the
+// largest IP packet, in software.
 type runBounds struct {
 	bytes    uint64
 	segments int
@@ -41,8 +41,8 @@ type deviceBounds struct {
 	bytes4, bytes6, segments uint64
 }
 
-// boundsOf returns the limits of the messages that are sent from a local address and that the
-// kernel splits. Messages to an address of this host go through the loopback device, and therefore
+// boundsOf returns the limits of segmentation offload for messages that are sent from the local
+// address "l". Messages to an address of this host go through the loopback device, and therefore
 // the limits of the loopback device apply as well.
 func boundsOf(l *inet.Local) runBounds {
 	least := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}

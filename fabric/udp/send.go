@@ -63,8 +63,8 @@ type run struct {
 
 // The method "plan" groups the sends at the beginning of a batch into messages, up to the number of
 // messages that one system call sends. The result "taken" is the number of sends that the method
-// "plan" has put into messages. At an invalid send, the method "plan" stops and returns an error
-// for this send.
+// "plan" has put into messages. At an invalid send, the method "plan" stops, and returns an error
+// that says why the send is invalid.
 func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	var r run
 	m, v := -1, 0
@@ -141,9 +141,8 @@ func part(mem []byte, off, sizeBytes uint64) []byte {
 	return mem[off : off+sizeBytes]
 }
 
-// The method "seal" finishes the header of the message with the index m. The I/O vector of the
-// message with the index m ends before the entry with the index v. If m is negative, the method
-// "seal" does nothing.
+// The method "seal" finishes the header of the message with the index m. The I/O vector of this
+// message ends before the entry with the index v. If m is negative, the method "seal" does nothing.
 func (t *sender) seal(m, v int, r *run) {
 	if m < 0 {
 		return
@@ -248,7 +247,7 @@ func isFull(errno unix.Errno) bool {
 // maybeOffload reports whether the kernel could accept the datagrams of a message one by one after
 // the whole message has failed with the given error. The kernel returns EIO if the device cannot
 // compute checksums. EINVAL or EMSGSIZE can mean that the kernel refuses segmentation offload of
-// the message for another reason.
+// the message but would accept its datagrams.
 func maybeOffload(errno unix.Errno) bool {
 	return errno == unix.EIO || errno == unix.EINVAL || errno == unix.EMSGSIZE
 }
@@ -265,7 +264,7 @@ func (e *endpoint) sendError(errno unix.Errno) error {
 // postSingly sends the datagrams of a message one by one, after the whole message has failed with
 // the error "why". If the kernel accepts the single datagrams and the error "why" is not EMSGSIZE,
 // the endpoint stops using UDP_SEGMENT. After EMSGSIZE, the endpoint continues to use UDP_SEGMENT,
-// because the path to another peer could carry datagrams of the refused size.
+// because paths to different peers might carry datagrams of the refused size.
 func (e *endpoint) postSingly(sends []fabric.Send, why unix.Errno) (int, error) {
 	e.counts.gsoSingly++
 	done := 0

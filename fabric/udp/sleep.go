@@ -19,14 +19,14 @@ import (
 //	Arm    the owner       which sockets, those with receives posted
 //	Sleep  any goroutine   parks until the epoll descriptor is readable
 //
-// The sockets' events are enabled in the epoll set only during a Sleep, because a datagram need not
-// wake a thread at other times. When many polls have received datagrams without a Sleep, the
+// The sockets' events are enabled in the epoll set only during a Sleep, because a datagram must
+// wake a thread only during a Sleep. When many polls have received datagrams without a Sleep, the
 // sockets are removed from the epoll set, because epoll costs the senders to a watched socket about
 // 100 ns per packet.
 //
 // While few datagrams arrive between two Sleeps, the sockets' events remain enabled after each
-// Sleep. As soon as several polls receive datagrams between two Sleeps, the sockets' events are
-// again disabled after each Sleep.
+// Sleep. As soon as more than calmFinds polls receive datagrams between two Sleeps, the domain goes
+// back to disabling the sockets' events after each Sleep.
 type sleeper struct {
 	made    bool
 	epoll   int
@@ -64,8 +64,9 @@ func (d *domain) Arm() bool {
 	return true
 }
 
-// armAll makes sure that a datagram that arrives at one of the endpoints ends the next Sleep.
-// armAll returns false if Poll has a datagram to report, or if a system call fails.
+// armAll makes sure that a datagram that arrives at one of the endpoints ends the next Sleep. The
+// result of armAll is false if Poll has a datagram to report or if a system call fails, and
+// otherwise true.
 func (s *sleeper) armAll(endpoints []*endpoint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,8 +144,8 @@ func (s *sleeper) still() {
 	s.quiet()
 }
 
-// When several polls have received datagrams since the latest Sleep, the method "stir" makes sure
-// that the sockets' events are again disabled after each Sleep.
+// The method "stir" is called when several polls have received datagrams since the latest Sleep,
+// and makes the domain disable the sockets' events after each Sleep again.
 func (s *sleeper) stir() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,8 +22,8 @@ const (
 	// for several messages of 64 KiB, and limits the number of bytes that wait for a slow network
 	// device.
 	wantSendBytes = 1 << 20
-	// maxSocketBytes is the largest size of a socket buffer that can be requested, because the kernel
-	// stores twice the requested size in a 32-bit integer.
+	// maxSocketBytes is the largest size of a socket buffer that the provider requests, because the
+	// kernel stores twice the requested size in a 32-bit integer.
 	maxSocketBytes = 1<<30 - 1
 )
 
@@ -90,8 +90,8 @@ func (s *socket) setUp(l *inet.Local, o Options, recvBytes int, pathSize bool) e
 	return sysError("getsockopt", err)
 }
 
-// dontFragment disables IP fragmentation of datagrams. If "pathSize" is false, dontFragment also
-// makes the kernel ignore ICMP reports about the path MTU.
+// dontFragment disables IP fragmentation of the datagrams that the socket sends. The kernel uses
+// ICMP reports about the path MTU if "pathSize" is true, and ignores them if "pathSize" is false.
 func dontFragment(fd, version int, pathSize bool) error {
 	of4, of6 := unix.IP_PMTUDISC_PROBE, unix.IPV6_PMTUDISC_PROBE
 	if pathSize {
@@ -113,17 +113,17 @@ func dontFragment(fd, version int, pathSize bool) error {
 	return nil
 }
 
-// setBuffer requests a size for a socket buffer. For a privileged process, the requested size can
-// exceed the system's limit for socket buffers. setBuffer ignores errors, because the caller reads
-// the granted size afterwards.
+// setBuffer requests a size for a socket buffer. If the process is privileged, setBuffer can exceed
+// the system's limit for socket buffers. setBuffer ignores errors, because the caller reads the
+// granted size afterwards.
 func setBuffer(fd, option, force, sizeBytes int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, sizeBytes) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, sizeBytes)
 	}
 }
 
-// The type "features" records which features of the kernel a socket uses, and why the socket does
-// not use other features.
+// The type "features" records which features of the kernel a socket uses, and for each feature that
+// the socket does not use, the reason.
 type features struct {
 	gso, gro, mmsg          bool
 	noGSO, noGRO, noMmsgWhy string
@@ -193,8 +193,8 @@ const (
 )
 
 // The method "drops" returns how many packets the kernel has dropped at the socket, or 0 if the
-// kernel does not report this number (before Linux 4.12). If the kernel has coalesced several
-// datagrams (UDP_GRO), it counts these datagrams as one packet.
+// kernel does not report this number (before Linux 4.12). Several datagrams that the kernel has
+// coalesced (UDP_GRO) count as one packet.
 func (s *socket) drops() uint64 {
 	var words [memInfoWords]uint32
 	sizeBytes := uint32(unsafe.Sizeof(words))
@@ -214,7 +214,7 @@ func sysError(op string, err error) error {
 }
 
 // The functions recvMsg, recvMmsg and their counterparts for sending make raw system calls. The
-// size of a batch is limited, so that one such system call does not take long.
+// number of messages in a batch is limited, so that one raw system call does not take long.
 
 func sendTo(fd int, v *iovec, m *msghdr) unix.Errno {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), v.base, v.len, 0, m.name,

@@ -9,9 +9,10 @@ import (
 
 var _ fabric.Sourcer = (*endpoint)(nil)
 
-// AppendSource implements fabric.Sourcer. If an earlier Poll has received the datagram from the
-// kernel, the sender is stored in the datagram's entry in the queue "pending". The queue "pending"
-// does not reuse the entry of a reported datagram until the next Poll.
+// AppendSource implements fabric.Sourcer. If a Poll before the latest Poll has received the
+// datagram from the kernel, AppendSource finds the sender in the datagram's entry in the queue
+// "pending". The entry of a reported datagram in the queue "pending" is not reused until the next
+// Poll.
 func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
 	r := &e.rx
 	var from *sockaddr
@@ -29,8 +30,8 @@ func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
 	return dst
 }
 
-// The method "from" returns the Addr of the sender of a message, and caches the Addr for the next
-// call.
+// The method "from" returns the Addr of the sender of a message, and keeps the sender and the Addr
+// in a cache with one entry.
 func (r *receiver) from(row int) fabric.Addr {
 	name, peers := &r.names[row], &r.domain.peers
 	if *name != r.lastFrom || r.lastSeq != peers.changes {

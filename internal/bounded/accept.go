@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Refusals counts connections that the Listener refused or closed because of the limit on open
-// connections.
+// Refusals holds the numbers of connections that the Listener refused or closed because of the
+// limit on open connections.
 type Refusals struct {
 	// Full counts new connections that the Listener refused. The Listener refuses a new connection
 	// if the limit on open connections is reached and all open connections are proven
@@ -50,10 +50,10 @@ const (
 	retryTime = 20 * time.Millisecond
 )
 
-// NewListener returns a Listener that accepts connections from l. After NewListener, the caller
-// must not use l. The argument "most" is the largest number of open connections. A value of "most"
-// below 1 counts as 1. The argument "told" is a line with the reason, which the Listener writes to
-// a connection before it refuses or replaces this connection.
+// NewListener returns a Listener that accepts connections from l. After the call of NewListener,
+// only the new Listener may use the listener l. The argument "most" is the largest number of open
+// connections. A value of "most" below 1 counts as 1. The argument "told" is a line with the
+// reason, which the Listener writes to a connection before it refuses or replaces this connection.
 func NewListener(l net.Listener, most int, told string) *Listener {
 	return &Listener{listener: l, most: max(most, 1), told: told, closed: make(chan struct{})}
 }
@@ -78,8 +78,8 @@ func (l *Listener) CloseAll() error {
 	return err
 }
 
-// Accept implements net.Listener. Accept returns an error only if the listener is closed. The error
-// of Accept wraps net.ErrClosed.
+// Accept implements net.Listener. Accept returns an error only if the Listener is closed, and this
+// error wraps net.ErrClosed.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.listener.Accept()
@@ -126,8 +126,9 @@ func (l *Listener) Refusals() Refusals {
 	return l.refusals
 }
 
-// The method "enter" registers a new connection as a Guest. If the Listener is closed, or is full
-// of proven connections, the method "enter" returns nil.
+// The method "enter" registers a new connection as a Guest. If the Listener is closed, or if its
+// limit is reached and all open connections are proven (Guest.Proven), the method "enter" returns
+// nil.
 func (l *Listener) enter(conn net.Conn) *Guest {
 	g := &Guest{Conn: conn, of: l, host: HostOf(conn.RemoteAddr())}
 	l.lock.Lock()
@@ -178,9 +179,9 @@ func (l *Listener) remove(i int) {
 	l.guests = slices.Delete(l.guests, i, i+1)
 }
 
-// The function "refuse" writes the line "told" to a connection, and closes the connection. If the
-// line cannot be written within the time limit toldTime, the function "refuse" closes the
-// connection without writing the line.
+// The function "refuse" writes the line "told" with the reason to a connection, and then closes the
+// connection. If the line cannot be written within the time limit toldTime, the function "refuse"
+// closes the connection without writing the line.
 func refuse(conn net.Conn, told string) {
 	if told != "" && conn.SetWriteDeadline(time.Now().Add(toldTime)) == nil {
 		_, _ = conn.Write([]byte(told)) // the peer may be gone
@@ -197,9 +198,9 @@ func (g *Guest) Proven() {
 	g.proven = true
 }
 
-// onLeave registers the function fn, which the Listener calls when the connection is closed,
-// whether by the program or by the Listener. If the connection was already closed, onLeave returns
-// false and does not register fn. The function fn must not block.
+// onLeave registers the function fn, which the Listener calls when the program or the Listener
+// closes the connection. The result of onLeave is true, or false if the connection was already
+// closed, so that the Listener will not call fn. The function fn must not block.
 func (g *Guest) onLeave(fn func()) bool {
 	g.of.lock.Lock()
 	defer g.of.lock.Unlock()

@@ -18,11 +18,11 @@ const (
 
 // HTTPServer returns a server for short responses, such as metrics. The server limits the duration
 // of requests and responses and the size of headers. All clients together get at most one response
-// in 10 ms, so that frequent requests cannot use much CPU time of the program. Requests are
-// answered in the order of their arrival. The server calls the handler for one request at a time.
+// in 10 ms, so that frequent requests cannot use much CPU time of the program. The server answers
+// requests in the order of their arrival. The server calls the handler for one request at a time.
 // The server stores each response in memory before writing it to the network, so that a slow client
-// does not delay the responses to other clients. A caller with slow handlers must increase the
-// server's WriteTimeout.
+// does not delay the responses to other clients. If the handler h is slow, the caller must increase
+// the field WriteTimeout of the returned server.
 func HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: newTurns(h), DisableGeneralOptionsHandler: true, // its answers would take no turn
@@ -36,7 +36,7 @@ func HTTPServer(h http.Handler) *http.Server {
 // paths are allowed to have long responses.
 func InTurns(h http.Handler) http.Handler { return newTurns(h) }
 
-// HTTPListener returns a Listener for use with HTTPServer. After HTTPListener, the caller must not
-// use l. When 64 clients are connected, the next client replaces the oldest connection of the
-// address with the most connections.
+// HTTPListener returns a Listener for use with HTTPServer. After the call of HTTPListener, only the
+// new Listener may use the listener l. When 64 clients are connected, the connection of the next
+// client replaces the oldest connection of the address with the most connections.
 func HTTPListener(l net.Listener) *Listener { return NewListener(l, httpGuests, httpBusy) }

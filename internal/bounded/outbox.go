@@ -14,8 +14,9 @@ var ErrUntaken = errors.New("peer does not read")
 
 // Outbox sends data over one connection from a queue, so that the caller of Put never waits for the
 // peer. The goroutine that calls Run writes the data. If the peer does not read the data, Run
-// returns. A slow peer does not delay the connections of other peers. Any goroutine may call the
-// methods of an Outbox, but Run may be called by one goroutine only.
+// returns, and the method Err then returns the reason. Because each connection has its own Outbox,
+// a slow peer does not delay the connections of other peers. Any goroutine may call the methods of
+// an Outbox, except that only one goroutine may call Run.
 type Outbox struct {
 	conn  net.Conn
 	most  int
@@ -29,9 +30,9 @@ type Outbox struct {
 }
 
 // NewOutbox returns an Outbox for the given connection. After NewOutbox, the caller must not write
-// to the connection itself. The argument bytesMax is the largest number of queued bytes, without
-// the bytes of the Write in progress. The argument "limit" is the time limit for one Write to the
-// connection.
+// to the connection itself. The argument bytesMax is the largest number of bytes in the queue of
+// the Outbox, without the bytes of the Write in progress. The argument "limit" is the time limit
+// for one Write to the connection.
 func NewOutbox(conn net.Conn, bytesMax int, limit time.Duration) *Outbox {
 	o := &Outbox{conn: conn, most: bytesMax, limit: limit}
 	o.more.L = &o.lock
@@ -39,8 +40,8 @@ func NewOutbox(conn net.Conn, bytesMax int, limit time.Duration) *Outbox {
 }
 
 // Put queues a copy of the argument "data", and returns at once. If the data does not fit in the
-// queue, Put makes Run return, and from then on the result of Err wraps ErrUntaken. After Close, or
-// after Run has ended by an error, Put has no effect.
+// queue, Put makes Run return, and the result of Err wraps ErrUntaken. After Close, or after Run
+// has ended by an error, Put has no effect.
 func (o *Outbox) Put(data []byte) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -68,7 +69,7 @@ func (o *Outbox) Close(flush time.Duration) {
 }
 
 // Err returns the error that has ended Run, or nil if no error has occurred. If the peer does not
-// read, the result of Err wraps ErrUntaken. All other errors that Err returns are errors of the
+// read fast enough, the result of Err wraps ErrUntaken, and otherwise Err returns the error of the
 // connection.
 func (o *Outbox) Err() error {
 	o.lock.Lock()
@@ -92,8 +93,8 @@ func (o *Outbox) Run() {
 	}
 }
 
-// The method "next" waits for queued data, empties the queue, and returns the data. If Close was
-// called and no data is queued, the result of the method "next" is nil.
+// The method "next" waits for queued data, empties the queue, and returns the data. The method
+// "next" returns nil if Close was called and no data is queued.
 func (o *Outbox) next() []byte {
 	o.lock.Lock()
 	defer o.lock.Unlock()

@@ -9,9 +9,9 @@ import (
 // LinesPerSecond is the largest number of log lines that a Rate allows in a second.
 const LinesPerSecond = 10
 
-// Rate limits how many log lines a program writes for events that other hosts can cause as often as
-// they like, such as refused connections. The zero value is ready for use. Any goroutine may call
-// the methods of a Rate.
+// Rate limits the number of log lines per second for events that untrusted hosts can cause as often
+// as they like, such as refused connections. The zero value is ready for use. Any goroutine may
+// call the methods of a Rate.
 type Rate struct {
 	lock  sync.Mutex // guards the fields below
 	until time.Time  // end of the current second
@@ -19,9 +19,10 @@ type Rate struct {
 	held  uint64     // lines that were left out and are not told yet
 }
 
-// Allow reports whether the caller is allowed to write a log line at present. If Allow returns
-// true, the caller must write the text "before" in front of the log line. The text "before" says
-// how many lines were omitted after the previous written line, and is empty if no line was omitted.
+// Allow reports whether the caller may write a log line now without exceeding LinesPerSecond. If
+// Allow returns true, the caller must write the text "before" in front of the log line. The text
+// "before" says how many lines were omitted after the previous written line, and is empty if no
+// line was omitted.
 func (r *Rate) Allow() (before string, ok bool) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -36,8 +37,9 @@ func (r *Rate) Allow() (before string, ok bool) {
 	return r.takeHeld("; "), true
 }
 
-// Rest returns a text with the number of lines that were omitted after the latest written line, or
-// an empty text. A program should write the result of Rest to its log before it ends.
+// Rest returns a text with the number of log lines that were omitted after the latest written line,
+// or an empty text if no line was omitted. A program should write the result of Rest to its log
+// before the program ends.
 func (r *Rate) Rest() string {
 	r.lock.Lock()
 	defer r.lock.Unlock()

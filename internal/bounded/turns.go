@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// turnPause is the least time between the end of one handler call and the start of the next handler
-// call.
+// turnPause is the shortest time between the end of one call of the wrapped handler and the start
+// of the next call.
 const turnPause = 10 * time.Millisecond
 
 // The type "turns" is an http.Handler that answers requests one after another, in the order of
 // their arrival. The wrapped handler runs during the request's turn, and the response is written to
-// the network after the turn. Only one request at a time has a turn, and the time turnPause lies
-// between two turns. The request of a client that has disconnected gets no turn.
+// the network after the turn. Only one request at a time has a turn, and a turn begins at the
+// earliest when the time turnPause has passed since the end of the previous turn. The request of a
+// client that has disconnected gets no turn.
 type turns struct {
 	handler http.Handler
 	free    chan time.Time // holds the earliest start of the next turn, if no request has the turn

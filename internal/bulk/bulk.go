@@ -1,14 +1,16 @@
 package bulk
 
-// Min is the least size in bytes for which Copy uses the CPU's string instruction instead of the
-// builtin copy. For blocks smaller than Min, if the two CPUs share a cache, the start-up cost of
-// the string instruction exceeds the time that the instruction saves.
+// Min is the smallest size in bytes of a block for which Copy uses the CPU's string instruction
+// instead of the builtin copy. For a block of less than Min bytes, the start-up cost of the string
+// instruction exceeds the time that the instruction saves, if the CPUs of the writer and the reader
+// share a cache.
 const Min = 2 << 10
 
 // lineBytes is the size of a cache line.
 const lineBytes = 64
 
-// Copy does the same as Go's builtin copy. The two blocks must not overlap.
+// Copy copies bytes from the slice "src" to the slice "dst", like Go's builtin copy. The slices
+// "src" and "dst" must not overlap.
 func Copy(dst, src []byte) int {
 	n := min(len(dst), len(src))
 	if n < Min || !hasString {

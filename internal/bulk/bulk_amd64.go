@@ -15,8 +15,8 @@ var hasString = cpu.X86.HasERMS
 //go:noescape
 func moveString(dst, src *byte, n int)
 
-// copyString copies src to dst by the string instruction. Both slices must have the same length.
-// The length must be at least two cache lines.
+// copyString copies src to dst by the string instruction. The slices "src" and "dst" must have the
+// same length, which must be at least two cache lines.
 func copyString(dst, src []byte) {
 	ahead := int(-uintptr(unsafe.Pointer(&dst[0])) & (lineBytes - 1))
 	copy(dst[:ahead], src)

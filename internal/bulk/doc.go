@@ -1,7 +1,7 @@
 // Package bulk copies large blocks of memory that one CPU writes and another CPU reads.
 //
-// A copy between CPUs is slow because a CPU must own a cache line before writing to it. If another
-// CPU has read a cache line, an ordinary store to this line first fetches the line from the other
+// A copy between CPUs is slow because a CPU must own a cache line before writing to it. If a second
+// CPU has read a cache line, an ordinary store to this line first fetches the line from the second
 // CPU. The string instruction of amd64 (REP MOVSB) writes whole cache lines without fetching their
 // content. Between CPUs without a common cache, the string instruction is several times as fast as
 // the builtin copy. Between CPUs with a common cache, the string instruction and the builtin copy

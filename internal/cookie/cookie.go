@@ -49,8 +49,9 @@ func New(random func() uint64) *Jar {
 	return &Jar{mac: hmac.New(sha256.New, key[:])}
 }
 
-// Bake returns the cookie for an address and a purpose. The argument "when" is the number of the
-// present time period. The slice that Bake returns is valid until the next call of Bake or Good.
+// Bake returns the cookie for an address and a purpose. The argument "when" of Bake is the number
+// of the present time period, which is a part of the cookie. The slice that Bake returns is valid
+// until the next call of Bake or Good.
 func (j *Jar) Bake(when uint32, what For, addr []byte) []byte {
 	head := &j.head
 	binary.LittleEndian.PutUint32(head[0:], when)

@@ -19,11 +19,11 @@ func (q *Queue[T]) Len() int { return q.count }
 // Cap is the number of items for which the queue has memory.
 func (q *Queue[T]) Cap() int { return len(q.items) }
 
-// Full reports whether the queue has no room for another item.
+// Full reports whether the queue is full, so that Push must not be called.
 func (q *Queue[T]) Full() bool { return q.count == len(q.items) }
 
-// Grow doubles the capacity of a full queue, but not beyond the given limit. If the queue is not
-// full, or has reached the limit, Grow does nothing.
+// Grow doubles the capacity of a full queue, but to at most the given limit. If the queue is not
+// full, or already has the capacity "limit", Grow does nothing.
 func (q *Queue[T]) Grow(limit int) {
 	if !q.Full() || len(q.items) >= limit {
 		return
@@ -49,8 +49,8 @@ func (q *Queue[T]) Push(v T) {
 func (q *Queue[T]) Front() *T { return &q.items[q.head] }
 
 // Pop removes and returns the oldest item of the queue, which must not be empty. Pop does not clear
-// the item in the queue's memory. Until another item overwrites the popped item, the garbage
-// collector therefore does not free the targets of the item's pointers.
+// the item in the queue's memory. Because Pop does not clear the item, the garbage collector does
+// not free memory to which the popped item points until a later Push overwrites the item.
 func (q *Queue[T]) Pop() T {
 	v := q.items[q.head]
 	q.head++

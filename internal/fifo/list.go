@@ -17,7 +17,8 @@ func (l *List[T]) All() []T { return l.items[l.head:] }
 // Push adds an item at the end of the list.
 func (l *List[T]) Push(v T) { l.items = append(l.items, v) }
 
-// Pop removes and returns the oldest item. If the list is empty, the result "ok" of Pop is false.
+// Pop removes and returns the oldest item. The result "ok" of Pop is false if the list is empty,
+// and otherwise true.
 func (l *List[T]) Pop() (v T, ok bool) {
 	if l.head == len(l.items) {
 		return v, false

@@ -5,11 +5,12 @@
 //
 // A program may receive the data of a peer even after the peer has disconnected. A peer that
 // repeatedly connects, sends data and disconnects must neither fill the memory nor cause the data
-// of other peers to be dropped. A Keeper counts the bytes of each peer. A Keeper identifies a peer
-// by its name, because the name stays the same when the peer connects again. If the data of all
-// peers exceeds the limit, the Keeper drops the oldest data of the peer with the most bytes.
+// of other peers to be dropped. A Keeper counts the bytes of unread data of each disconnected peer.
+// A Keeper identifies a peer by its name, because the name stays the same when the peer connects
+// again. If the data of all peers exceeds the limit, the Keeper drops the oldest data of the peer
+// with the most bytes.
 //
-// If several goroutines use a Keeper, the caller must guard it with a lock.
+// If several goroutines use a Keeper, the caller must guard the Keeper with a lock.
 package kept
 
 import "container/list"
@@ -48,9 +49,10 @@ func New[T comparable](mostBytes int64) *Keeper[T] {
 
 // Add records an item, which is unread data of the named peer. The peer has disconnected. The
 // argument "bytes" is the size of the item in memory. The caller must free the items that Add
-// returns, because with them the data would exceed the limit. The items that Add returns can
-// include the new item. The Keeper no longer counts the items that Add has returned. If the Keeper
-// already has the item, Add changes the recorded size of the item.
+// returns, because the Keeper has dropped these items to stay within its limit. The items that Add
+// returns can include the new item. The Keeper no longer counts the items that Add has returned. If
+// the Keeper already has the item "what", Add replaces the recorded size of this item by the
+// argument "bytes".
 func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	k.Remove(what)
 	p := k.peers[name]
@@ -73,7 +75,7 @@ func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 }
 
 // The method "largest" returns the peer whose items have the most bytes. If several peers have the
-// same number of bytes, the method "largest" returns the peer whose data was added first.
+// most bytes, the method "largest" returns the one of them whose data was added first.
 func (k *Keeper[T]) largest() (l *peer[T]) {
 	for _, p := range k.peers {
 		if l == nil || p.bytes > l.bytes || p.bytes == l.bytes && p.number < l.number {
@@ -83,8 +85,8 @@ func (k *Keeper[T]) largest() (l *peer[T]) {
 	return l
 }
 
-// Shrink reduces the recorded size of an item by the given number of bytes. If the item is unknown,
-// Shrink does nothing.
+// Shrink reduces the recorded size of an item by the given number of bytes. If the Keeper does not
+// have the item, Shrink does nothing.
 func (k *Keeper[T]) Shrink(what T, bytes int64) {
 	if t := k.things[what]; t != nil {
 		bytes = min(bytes, t.bytes)

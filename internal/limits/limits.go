@@ -7,43 +7,46 @@ package limits
 
 import "time"
 
-// Limits are numbers for one module. If a field is zero, btl.Config.WithDefaults sets the default
-// value.
+// Limits holds the limits of one transport module. If a field of Limits is zero,
+// btl.Config.WithDefaults sets the field to its default value.
 type Limits struct {
 	// QuantumBytes is the number of bytes that an endpoint may send in one turn of the round robin,
-	// from its queue of small or of large fragments. A value below one packet counts as one packet.
+	// from its queue of small fragments or from its queue of large fragments. A QuantumBytes below the
+	// size of one packet counts as the size of one packet.
 	QuantumBytes int
-	// PassPackets is the maximum number of new packets posted in one call of Progress.
+	// PassPackets is the largest number of new packets (not retransmissions) that one call of Progress
+	// posts to the fabric.
 	PassPackets int
-	// PollBatch is the maximum number of completions polled from a channel in one call of
-	// Progress.
+	// PollBatch is the largest number of completions that one call of Progress polls from a channel
+	// (one of the two fabric endpoints of the module).
 	PollBatch int
 	// IdlePollEvery is the number of calls of Progress between two polls of a channel that is idle
-	// while messages arrive on the module's other channel. Whatever IdlePollEvery is, Progress polls
-	// an idle channel if the previous poll was at least 20 us ago. A poll of an idle socket costs a
-	// system call, which delays messages on the module's other channel.
+	// while messages arrive on the module's other channel. Whatever the value of IdlePollEvery is,
+	// Progress polls an idle channel if the previous poll of this channel was at least 20 us ago. A
+	// poll of an idle socket costs a system call, which delays messages on the module's other channel.
 	IdlePollEvery int
 
-	// HalfOpenMax is the maximum number of half-open endpoints. An endpoint is half-open if its
-	// peer has proven its addresses, but the handshake is not complete. If the fabric can identify
-	// hosts, the limit for one host is a quarter of HalfOpenMax, but at least one half-open
-	// endpoint. If btl.Config.PeersPerHost sets no limit, the limit for one host is half of
-	// HalfOpenMax. When HalfOpenMax is reached, a new half-open endpoint replaces the oldest
-	// half-open endpoint of the host with the most half-open endpoints, if the new endpoint's host
-	// has fewer.
+	// HalfOpenMax is the maximum number of half-open endpoints. An endpoint is half-open if its peer
+	// has proven its addresses, but the handshake is not complete. If the fabric can identify hosts,
+	// one host may have at most a quarter of HalfOpenMax half-open endpoints, or half of HalfOpenMax
+	// if btl.Config.PeersPerHost sets no limit (but always at least one). When the module has
+	// HalfOpenMax half-open endpoints, a new one from a host with fewer half-open endpoints than a
+	// different host replaces the oldest half-open endpoint of the host with the most.
 	HalfOpenMax int
-	// PeersPerAddress is the maximum number of endpoints that this module accepts from one peer
-	// address, including endpoints that are being closed.
+	// PeersPerAddress is the largest number of endpoints that peers at one address can have opened to
+	// this module at the same time, including endpoints that are being closed.
 	PeersPerAddress int
-	// A peer can announce in its handshake that it will sometimes not answer for a given time. For a
-	// peer that has announced such times, the module extends btl.Config.PeerTimeout by the announced
-	// time, but at most by AwayMax. If AwayMax is negative, PeerTimeout is not extended.
+	// In its handshake, a peer can announce the longest time for which it will sometimes not answer.
+	// For a peer that has announced such a time, the module extends btl.Config.PeerTimeout by the
+	// announced time, but at most by AwayMax. If AwayMax is negative, the module does not extend
+	// PeerTimeout.
 	AwayMax time.Duration
 
-	// KeptBytesMax is the maximum memory for multi-packet fragments that handlers keep after they
-	// return. If KeptBytesMax is negative, handlers cannot keep multi-packet fragments.
+	// KeptBytesMax is the largest total size of the multi-packet fragments that handlers keep for use
+	// after they have returned. If KeptBytesMax is negative, handlers cannot keep multi-packet
+	// fragments.
 	KeptBytesMax int64
-	// ReassemblyKeepBytes is the maximum size of unused reassembly buffers that a module keeps for
-	// later fragments.
+	// ReassemblyKeepBytes is the largest total size of the unused reassembly buffers that a module
+	// stores for later fragments.
 	ReassemblyKeepBytes int64
 }

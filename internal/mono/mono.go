@@ -1,7 +1,7 @@
 // Package mono defines the type Time, an instant (a point in time) on a monotonic clock. An instant
 // is a number of nanoseconds on a clock that the caller chooses. Package mono never reads a clock.
 // The functions of the transport's packages get the current instant as an argument, and return the
-// instant at which they must be called next.
+// instant at which the caller must call them again.
 package mono
 
 import "time"
@@ -10,7 +10,7 @@ import "time"
 // instant has a meaning only in comparison with other instants of the same clock.
 type Time int64
 
-// Never is later than every other instant. As a deadline, Never means that there is no deadline.
+// Never is the latest possible instant. As a deadline, Never means that there is no deadline.
 const Never Time = 1<<63 - 1
 
 // Add returns the instant that is d after t. If the sum overflows, Add returns Never.

@@ -16,8 +16,8 @@ type Bell struct {
 	event int        // -1 after Close
 }
 
-// NewBell returns a Bell whose descriptor is not readable yet, or an error if the system cannot
-// create a descriptor. The caller must close the Bell.
+// NewBell returns a Bell whose descriptor becomes readable by Ring, or an error if the system
+// cannot create a descriptor. The caller must close the Bell.
 func NewBell() (*Bell, error) {
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -26,8 +26,9 @@ func NewBell() (*Bell, error) {
 	return &Bell{event: event}, nil
 }
 
-// Fd returns the descriptor of the Bell. The descriptor becomes readable by a call of Ring, and
-// stays readable until Hush is called. The Bell owns the descriptor.
+// Fd returns the descriptor of the Bell. A call of Ring makes the descriptor readable, and it stays
+// readable until a call of Hush. The Bell owns the descriptor, so that the caller must not close
+// it.
 func (b *Bell) Fd() int { return b.event }
 
 // Ring makes the descriptor readable. After Close, Ring does nothing.

@@ -18,13 +18,14 @@ const Timer = -1
 // Parker parks a goroutine until an epoll descriptor is readable. A Parker belongs to one goroutine
 // at a time.
 //
-// The Parker adds a kernel timer (timerfd) to the epoll set, which ends a Wait at its deadline. A
-// timer of Go's runtime would end a Wait up to a millisecond late.
+// The Parker adds a kernel timer (timerfd) to the epoll set, which ends a Wait at its deadline.
+// With a timer of Go's runtime instead of the kernel timer, a Wait would end up to a millisecond
+// after its deadline.
 //
-// If a Wait returns before its deadline, the kernel timer keeps running, because the next Wait sets
-// the timer anyway. If the next Wait begins after the earlier deadline, the kernel timer has
-// expired once without need. A caller that polls the epoll descriptor itself, without Wait, must
-// first call Still to stop the kernel timer.
+// If a Wait returns before its deadline, the Parker does not stop the kernel timer, because the
+// next Wait sets the timer anyway. If the next Wait begins after the deadline of the earlier Wait,
+// the kernel timer has expired once without need. A caller that polls the epoll descriptor itself,
+// without Wait, must first call Still to stop the kernel timer.
 type Parker struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -42,10 +43,11 @@ type Parker struct {
 	events [8]unix.EpollEvent
 }
 
-// Open gives the Parker the epoll descriptor on whose events Wait waits. The Parker owns the
-// descriptor, and closes it. If the network poller of Go's runtime rejects the epoll descriptor,
-// Open closes the descriptor and returns false. The argument "bell" is the field Fd of the epoll
-// event that Wait reports by its result "rung".
+// Open gives the Parker the epoll descriptor on whose events Wait waits. After Open, the Parker
+// owns the epoll descriptor, and the Parker's method Close closes the descriptor. If the network
+// poller of Go's runtime rejects the epoll descriptor, Open closes the descriptor and returns
+// false, and otherwise returns true. The argument "bell" is the field Fd of the epoll event that
+// Wait reports by its result "rung".
 func (p *Parker) Open(epoll int, bell int32) bool {
 	if unix.SetNonblock(epoll, true) != nil { // the poller accepts only non-blocking files
 		unix.Close(epoll)
@@ -75,8 +77,8 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 }
 
 // Wait parks the goroutine until the epoll descriptor has an event, or until the timeout expires. A
-// negative timeout means no limit. The result "rung" is true if one of the events came from the
-// bell, whose Fd was passed to Open.
+// negative timeout means no limit. The result "rung" of Wait tells whether one of the events came
+// from the bell, whose event field Fd was passed to Open.
 func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
 	p.rung, p.over = false, false
 	err = p.begin(timeout)
@@ -144,7 +146,8 @@ func (p *Parker) setTimer() error {
 }
 
 // Hasten makes the Wait in progress return at the latest when the given timeout has expired. If no
-// Wait is in progress, Hasten does the same for the next Wait. Any goroutine may call Hasten.
+// Wait is in progress, Hasten limits the next Wait to the given timeout. Any goroutine may call
+// Hasten.
 func (p *Parker) Hasten(timeout time.Duration) {
 	at := time.Now().Add(timeout)
 	p.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// LineMax is the length limit of the result of the function Line, in characters.
+// LineMax is the largest length of the text that the function Line returns, in characters.
 const LineMax = 300
 
 // Line converts an untrusted text to one line. In the result of Line, each sequence of spaces and
@@ -37,18 +37,19 @@ func Line(text string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Text converts a text to one line of any length. In the result of Text, each sequence of
-// unprintable characters becomes one space, and unprintable characters at both ends are removed.
-// Text is meant for a program's own messages that quote untrusted text.
+// Text converts a text to one line, whose length has no limit. In the result of Text, each sequence
+// of unprintable characters becomes one space, and unprintable characters at both ends are removed.
+// The function Text is meant for messages of the program that quote untrusted text.
 func Text(text string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\ufffd"), func(r rune) bool {
 		return !unicode.IsPrint(r)
 	}), " ")
 }
 
-// Inner returns an error that wraps err, and whose text lacks the given prefix, such as the name of
-// a package. The prefix is also removed from the texts of wrapped errors. The result of Inner is
-// meant for a longer text that already begins with the prefix. Inner returns nil for a nil error.
+// Inner returns an error that wraps err, and whose text is the text of err without the given
+// prefix, such as the name of a package. Inner removes the prefix from the parts of the text that
+// come from wrapped errors as well. The result of Inner is meant for use within a longer error text
+// that already begins with the prefix. Inner returns nil for a nil error.
 func Inner(prefix string, err error) error {
 	if err == nil {
 		return nil

@@ -8,17 +8,18 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Bar is a series of a Bars plot. The field Values has one value for each group of bars, which is
-// NaN if the value is missing.
+// Bar is a series of a Bars plot. The field Values holds one value for each group of bars, and a
+// missing value is NaN.
 type Bar struct {
 	Label  string
 	Color  color.Color
 	Values []float64
 }
 
-// Bars is a plot of groups of bars, with a linear axis or (if Log is true) a logarithmic axis. A
-// bar whose value lies beyond the end of the axis is cut off at the end of the axis. The value of a
-// bar is written above the bar. For a missing value, a dash is written instead of a bar.
+// Bars is a plot of groups of bars, with a linear axis or (if Log is true) a logarithmic axis. If
+// the value of a bar lies beyond the end of the axis, the plot cuts off the bar at the end of the
+// axis. The plot shows the value of each bar above the bar, and a dash in place of a bar without a
+// value.
 type Bars struct {
 	Title, Unit string
 	Groups      []string
@@ -72,8 +73,8 @@ func (b *Bars) SVG() (string, error) {
 	p.Add(texts)
 	p.X.Min, p.X.Max = -0.5, float64(len(b.Groups))-0.5
 	p.Y.Min, p.Y.Max = 0, b.at(b.High)
-	// With Log, the height of a bar is the logarithm of its value, because gonum cannot draw bars over
-	// a logarithmic axis.
+	// If the field Log is true, the height of a bar is the logarithm of its value, because gonum
+	// cannot draw bars over a logarithmic axis.
 	p.Y.Tick.Marker = ticks(func(_, _ float64) (at []float64) {
 		for v := b.Low; v <= b.High*1.001; v = b.next(v) {
 			at = append(at, b.at(v))

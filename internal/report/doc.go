@@ -1,5 +1,5 @@
 // Package report presents the results of all measuring programs. Package report makes text tables,
-// SVG plots, medians and a description of the machine. Package report also inserts results into a
+// SVG plots, medians and a description of the machine. Package report can insert results into a
 // document, between two marker lines.
 //
 //	figures --> Median, Significant --> Table  --> standard output, --> Document.Update

@@ -11,8 +11,8 @@ import (
 )
 
 // Between returns a document in which content replaces the text between the lines "<!-- name:begin
-// -->" and "<!-- name:end -->". If the document lacks one of the two marker lines, Between returns
-// an error.
+// -->" and "<!-- name:end -->". If one of these two marker lines is missing in the document,
+// Between returns an error.
 func Between(doc []byte, name, content string) ([]byte, error) {
 	begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
 	before, rest, ok := bytes.Cut(doc, []byte(begin))
@@ -40,8 +40,8 @@ func PlotFolder(document string) string { return filepath.Join(filepath.Dir(docu
 func PlotPath(name string) string { return "plots/" + name }
 
 // WriteFiles writes the files in the map, whose keys are paths, creates missing directories, and
-// returns the sorted paths. If WriteFiles returns an error, it is possible that some of the files
-// are already written.
+// returns the sorted paths. If WriteFiles returns an error, some of the files might have been
+// written.
 func WriteFiles(files map[string][]byte) (paths []string, err error) {
 	for name, data := range files {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// A Box is one value of a Heat. The field Shade of a Box selects its colour, from 0 (bad) to 1
-// (good).
+// A Box is one value in the plot of a Heat, shown as a coloured rectangle. The field Shade of a Box
+// selects its colour, from 0 (bad) to 1 (good).
 type Box struct {
 	Shade float64
 	Text  string
@@ -23,8 +23,9 @@ type Box struct {
 type Heat struct {
 	Title                 string
 	Panels, Rows, Columns []string
-	// The function Box returns the value in the given row and column of a panel. If the panel has no
-	// value in the given row and column, the result "ok" of the function Box is false.
+	// The function Box returns the value in the given row and column of a panel. The result "ok" of
+	// the function Box is true if the panel has a value in the given row and column, and otherwise
+	// false.
 	Box func(panel, row, column int) (b Box, ok bool)
 }
 

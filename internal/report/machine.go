@@ -9,8 +9,8 @@ import (
 	"gobtl/internal/version"
 )
 
-// Machine describes the machine on which a measurement was made. If the system does not report the
-// value of a field, the field is "unknown".
+// Machine describes the machine on which a measurement was made. A field whose value the system
+// does not report is "unknown".
 type Machine struct {
 	CPUModel string `json:"cpu_model"`
 	CPUs     int    `json:"cpus"`

@@ -13,7 +13,7 @@ import (
 )
 
 // The colours of plots are from the palette of Okabe and Ito, so that colour-blind readers can
-// distinguish them, also in print.
+// distinguish them, both on a screen and in print.
 var (
 	Blue      = color.NRGBA{0x00, 0x72, 0xB2, 0xFF}
 	SkyBlue   = color.NRGBA{0x56, 0xB4, 0xE9, 0xFF}
@@ -34,7 +34,7 @@ const (
 )
 
 // The constant "sans" is the font of all texts in plots. An SVG viewer without the font Liberation
-// Sans uses another font with the same character widths.
+// Sans uses a substitute font with the same character widths.
 const sans = "Liberation Sans"
 
 func newPlot(title, x, y string) *plot.Plot {
@@ -107,8 +107,8 @@ type Line struct {
 	X, Y   []float64
 }
 
-// Lines is a plot of lines over two logarithmic axes. All values must be positive. If Linear is
-// true, both axes of the plot are linear and begin at 0.
+// Lines is a plot of lines over two logarithmic axes. All values of a Lines plot must be positive.
+// If the field Linear is true, both axes of the plot are linear and begin at 0.
 type Lines struct {
 	Linear                bool
 	Title, XTitle, YTitle string
@@ -181,8 +181,9 @@ func linearAxes(p *plot.Plot, high float64) {
 	})
 }
 
-// The function "ticks" returns a Ticker for a gonum axis. The Ticker omits marks beyond the ends of
-// the axis.
+// The function "ticks" returns a Ticker for a gonum axis. The Ticker takes the positions of the
+// marks from the function "values", without those beyond the ends of the axis, and their texts from
+// the function "text".
 func ticks(values func(from, to float64) []float64, text func(float64) string) plot.TickerFunc {
 	return func(from, to float64) (list []plot.Tick) {
 		for _, v := range values(from, to) {

@@ -37,7 +37,8 @@ func (p *Progress) Begin(what string) {
 	}
 }
 
-// Step records that a step of the measurement is complete. Errors of the terminal are ignored.
+// Step records that a step of the measurement is complete. Step ignores errors of writing to the
+// terminal.
 func (p *Progress) Step() {
 	if p.bar != nil {
 		_ = p.bar.Add(1)

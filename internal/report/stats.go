@@ -31,9 +31,9 @@ func Significant(x float64) float64 {
 	return y
 }
 
-// Short formats a number for an axis or a bar. The result of Short has two significant digits, or
-// the whole integer part if this is longer. The result of Short ends in k for thousands, or in M
-// for millions.
+// Short formats a number for an axis or a bar of a plot. The result of Short has two significant
+// digits, or all digits of the integer part if there are more than two. For a number in thousands,
+// the result of Short ends in k, and for a number in millions, the result ends in M.
 func Short(x float64) string {
 	for _, unit := range []struct {
 		from, size float64

@@ -11,8 +11,8 @@ import (
 )
 
 // NewWriter returns a table of go-pretty in the common style of all programs. A table in the common
-// style has no frame, and its headers are not converted to capitals. If w is not nil, rendering the
-// table also writes it to w.
+// style has no frame, and its headers are not converted to capitals. If w is not nil, a call of the
+// table's method Render writes the table to w.
 func NewWriter(w io.Writer) table.Writer {
 	t := table.NewWriter()
 	if w != nil {
@@ -29,8 +29,8 @@ func NewWriter(w io.Writer) table.Writer {
 	return t
 }
 
-// Table is a table of numbers and texts. The columns of a table are aligned to the right, except
-// those whose indices (from 0) are in the field Left.
+// Table is a table of numbers and texts. The columns whose indices (from 0) are in the field Left
+// are aligned to the left, and all columns that are not in Left are aligned to the right.
 type Table struct {
 	Heads [][]string // rows above the rule
 	Rows  [][]string
@@ -82,7 +82,7 @@ func fitRule(rendered string) string {
 	return b.String()
 }
 
-// Columns returns the width of a rendered table in characters. Columns ignores the horizontal line
+// Columns returns the width in characters of a rendered table, not counting the horizontal line
 // below the headers.
 func Columns(rendered string) (columns int) {
 	for line := range strings.Lines(rendered) {

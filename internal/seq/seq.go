@@ -2,8 +2,8 @@
 // 1982).
 package seq
 
-// Num is the sequence number of a packet. The order of two sequence numbers is defined if they are
-// less than 2^31 apart.
+// Num is the sequence number of a packet. Two sequence numbers have a defined order only if the
+// distance between them is less than 2^31.
 type Num uint32
 
 // Add returns the number n steps after s.

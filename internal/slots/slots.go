@@ -1,14 +1,14 @@
-// Package slots stores values in a table, and gives each value a handle that is safe to tell to
-// untrusted peers. The lower bits of a handle are the index of its value, and the upper bits are
-// random.
+// Package slots stores values in a table, and gives each value a handle, which the program can
+// safely send to untrusted peers. The lower bits of a handle are the index of its value, and the
+// upper bits are random.
 //
 //	63                         bits          0
 //	+===========================+============+
 //	|          random           |    slot    |
 //	+===========================+============+
 //
-// The look-up of a handle takes one array access and one comparison. The handle of a removed value
-// no longer matches any value, and peers cannot guess the handles of values. A Table belongs to one
+// The look-up of a handle takes one array access and one comparison. After the removal of a value,
+// no value matches its handle, and peers cannot guess the handles of values. A Table belongs to one
 // goroutine.
 package slots
 
@@ -23,20 +23,20 @@ type Table[T any] struct {
 	max     int
 }
 
-// The function "none" returns the number that is stored as the handle of a free slot. The lower
-// bits of the handle of a free slot are not the slot's index, so that no lookup can match a free
-// slot.
+// The function "none" returns the number that the table stores in place of a handle for a free
+// slot. The lower bits of this number differ from the slot's index, so that the look-up of a handle
+// never finds a free slot.
 func none(slot uint32) uint64 { return ^uint64(slot) }
 
-// Init makes t an empty table, with a limit of placesMax values. The argument "bits" is the number
-// of bits, 1 to 31, that a value's index takes in its handle. The table never holds more than
-// 1<<bits values.
+// Init makes t an empty table, with a limit of placesMax values. The argument "bits", from 1 to 31,
+// is the number of lower bits of a handle that hold the index of the value. If placesMax exceeds
+// 1<<bits, the limit is 1<<bits values.
 func (t *Table[T]) Init(bits uint, placesMax int) {
 	*t = Table[T]{bits: bits, max: min(placesMax, 1<<bits)}
 }
 
 // Add stores a value under a new handle. The argument "random" supplies the random bits of the
-// handle. If the table is full, Add returns false.
+// handle. The result "ok" of Add is false if the table is full, and otherwise true.
 func (t *Table[T]) Add(random uint64, v T) (handle uint64, ok bool) {
 	var slot uint32
 	switch n := len(t.free); {
@@ -54,9 +54,9 @@ func (t *Table[T]) Add(random uint64, v T) (handle uint64, ok bool) {
 	return handle, true
 }
 
-// Get returns the value with the given handle. If no value has the given handle, the result "ok" of
-// Get is false. The argument of Get may be any number, for example a number that an untrusted peer
-// has sent.
+// Get returns the value with the given handle. The result "ok" of Get is true if a value has the
+// given handle, and otherwise false. The argument of Get may be any number, for example a number
+// that an untrusted peer has sent.
 func (t *Table[T]) Get(handle uint64) (v T, ok bool) {
 	slot := handle & (1<<t.bits - 1)
 	if slot >= uint64(len(t.handles)) || t.handles[slot] != handle {
@@ -65,7 +65,7 @@ func (t *Table[T]) Get(handle uint64) (v T, ok bool) {
 	return t.values[slot], true
 }
 
-// Remove removes the value with the given handle, and returns false if no value has this handle.
+// Remove removes the value with the given handle, and reports whether a value had this handle.
 func (t *Table[T]) Remove(handle uint64) bool {
 	if _, ok := t.Get(handle); !ok {
 		return false
@@ -110,7 +110,7 @@ func (t *Table[T]) Values() []T { return t.values }
 // Len is the number of values in the table.
 func (t *Table[T]) Len() int { return len(t.values) - len(t.free) }
 
-// Full reports whether Add would fail.
+// Full reports whether the table is full, so that a call of Add would fail.
 func (t *Table[T]) Full() bool { return len(t.free) == 0 && len(t.values) >= t.max }
 
 // Check returns an error if an invariant of the table is violated. If all invariants hold, Check

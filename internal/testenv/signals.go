@@ -6,12 +6,12 @@ import (
 	"syscall"
 )
 
-// HearSignals is for the TestMain of tests that start programs of this module and send them SIGINT
-// or SIGHUP. A program of this module ignores SIGINT or SIGHUP if the process that started it
-// already ignored the signal, as with nohup or a shell's background job. If a test itself runs
-// under nohup or in the background, the programs that the test starts inherit the ignored signals.
-// Programs that the test starts after a call of HearSignals do not inherit an ignored SIGINT or
-// SIGHUP.
+// HearSignals is for the TestMain of tests that start programs of this module and send SIGINT or
+// SIGHUP to these programs. If the process that starts a program of this module ignores SIGINT or
+// SIGHUP, as under nohup or in a shell's background job, the program ignores this signal as well.
+// Therefore, a program that is started by a test under nohup or in the background would ignore the
+// test's signals. A program that a test starts after a call of HearSignals does not ignore SIGINT
+// and SIGHUP.
 func HearSignals() {
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if signal.Ignored(s) {

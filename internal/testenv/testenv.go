@@ -37,7 +37,7 @@ func Seed(tb TB, fallback uint64) uint64 {
 
 // Missing skips the test, with a message that names the missing program or device. If the
 // environment variable CI is set, Missing fails the test instead of skipping it, because a CI
-// machine must have everything that the tests need.
+// machine must have all programs and devices that the tests need.
 func Missing(tb TB, format string, args ...any) {
 	tb.Helper()
 	if os.Getenv("CI") != "" {

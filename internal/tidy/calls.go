@@ -32,13 +32,13 @@ var outputNames = map[string][]string{
 	"os":  {"Stderr", "Stdin", "Stdout"},
 }
 
-// seededNames lists names of math/rand/v2 for generators with a seed that the caller chooses. All
-// other functions of math/rand/v2 use the global random generator.
+// seededNames lists names of math/rand/v2 for generators with a seed that the caller chooses.
+// Functions of math/rand/v2 that are not in the list seededNames use the global random generator.
 var seededNames = []string{
 	"ChaCha8", "New", "NewChaCha8", "NewPCG", "NewZipf", "PCG", "Rand", "Source", "Zipf",
 }
 
-// The method "calls" checks the function calls in a Go file, and other uses of names from imported
+// The method "calls" checks the function calls in a Go file, and all uses of names from imported
 // packages.
 func (c *checker) calls(s *source) {
 	for _, decl := range s.ast.Decls {

@@ -2,7 +2,7 @@
 // package may import which package, and which code may read a clock, start a goroutine, print or
 // exit. The rules of the repository limit the lengths of lines, functions and files. The main test
 // of package tidy reads every file that git tracks or would add, and reports each violation with
-// file, line and rule. Further tests of package tidy use small examples to check that each rule
+// file, line and rule. The remaining tests of package tidy check with small examples that each rule
 // detects violations.
 //
 //	rules.go    the table of packages and what each may import
@@ -15,8 +15,8 @@
 //	text.go     words and paths that no file may contain
 //	files.go    the files of the repository
 //
-// The rule of writers.go needs type information. The rule of writers.go therefore examines only the
-// files that are compiled for the operating system on which the test runs, without test files. All
-// rules except the rule of writers.go examine only the syntax of a file, and ignore its build tags.
-// The package has no state, and any goroutine may call its functions.
+// The rule of writers.go needs type information. The rule of writers.go therefore examines only
+// non-test files that are compiled for the operating system on which the test of package tidy runs.
+// All rules except the rule of writers.go examine only the syntax of a file, and ignore its build
+// tags. Package tidy has no state, and any goroutine may call the functions of package tidy.
 package tidy

@@ -13,8 +13,8 @@ import (
 // Files reads all files below the directory "root" that git tracks or would add. Files omits
 // symbolic links and deleted files.
 func Files(root string) ([]File, error) {
-	// Without the option safe.directory, git refuses a working copy of another user, as is common in a
-	// container.
+	// Without the option safe.directory, git refuses a working copy that belongs to a different user,
+	// which is common in a container.
 	cmd := exec.Command("git", "-c", "safe.directory=*", "ls-files", "-z",
 		"--cached", "--others", "--exclude-standard", "--deduplicate")
 	cmd.Dir = root

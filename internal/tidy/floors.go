@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The type "arrow" stands for calls from one file of package btl to functions or methods in another
-// file of package btl.
+// The type "arrow" stands for calls of functions and methods of package btl: the field "from" names
+// the calling file, and "to" names the file that declares them.
 type arrow struct{ from, to string }
 
 // The method "floors" checks the calls between files of package btl against the layers in
@@ -43,8 +43,8 @@ func (c *checker) floors() {
 
 // For each pair of files of package btl, the method "arrows" returns the names of the functions
 // that the first file calls and the second file declares. The method "arrows" ignores ambiguous
-// names. A name is ambiguous if several files of package btl declare it, or if types of other
-// packages have a method of this name.
+// names, which are names that several files of package btl declare, and names of methods that types
+// of other packages have as well.
 func (c *checker) arrows() map[arrow][]string {
 	home := map[string]string{}
 	files := c.btlFiles()
@@ -93,8 +93,8 @@ func (c *checker) btlFiles() []*source {
 	})
 }
 
-// calledInPackage returns the name of the function that a call expression calls, or "" if another
-// package declares this function.
+// calledInPackage returns the name of the function that a call expression calls, or "" if a package
+// other than btl declares this function.
 func (s *source) calledInPackage(call *ast.CallExpr) string {
 	switch fn := call.Fun.(type) {
 	case *ast.Ident:

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// The method "imports" checks the imports of a Go file against the policies, and sets s.names.
+// The method "imports" checks the imports of a Go file against the table "policies", and sets
+// s.names to a map from package names to import paths.
 func (c *checker) imports(s *source) {
 	s.names = map[string]string{}
 	rules, known := policyOf(s.dir)
@@ -55,8 +56,8 @@ func (c *checker) judge(s *source, rules policy, imported string, line int) {
 	case house && covers("test/...", inner) && !covers("test/...", s.dir):
 		c.report(s.Path, line, "import", "nothing imports %s", imported)
 	case test:
-		// A test may import any package of the module. No rule forbids import cycles, because the
-		// compiler rejects them anyway.
+		// A test may import any package of the module. Package tidy has no rule against import cycles,
+		// because the compiler rejects import cycles anyway.
 	case house && !coversAny(rules.imports, inner):
 		c.report(s.Path, line, "import", "%s must not import %s", s.dir, imported)
 	case !house && isModule(imported) && !anyPrefix(rules.libs, imported):

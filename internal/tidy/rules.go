@@ -35,16 +35,17 @@ var pureDeny = []string{
 	"sync/...", "syscall", "testing/...", "unsafe",
 }
 
-// The variable "leaves" lists packages that import no other package of this module.
+// The variable "leaves" lists those packages of this module that themselves import no package of
+// this module.
 var leaves = []string{
 	"internal/cookie", "internal/fifo", "internal/kept",
 	"internal/limits", "internal/mono", "internal/seq", "internal/slots",
 }
 
 // policies defines, for the packages in each directory, which packages they may import. If several
-// entries of policies match a directory, the first of them applies. A directory with Go code that
-// no entry of policies matches is a violation. Each new package needs an entry in the variable
-// "policies".
+// entries of the variable "policies" match a directory, the first matching entry applies. It is a
+// violation if a directory with Go code matches no entry of the variable "policies". Each new
+// package needs an entry in the variable "policies".
 var policies = []policy{
 	{dir: "internal/tidy", libs: []string{"golang.org/x/tools"}},
 	{dir: "internal/testenv"},
@@ -152,7 +153,7 @@ var policies = []policy{
 			"frag", "reliability"),
 	},
 	{
-		// The directory "." is that of the root package gobtl, the simplified API.
+		// The directory "." holds the root package gobtl, which is the simplified API.
 		dir: ".",
 		imports: []string{
 			"btl", "btl/call", "btl/conn", "btl/queue", "btl/runner", "fabric", "fabric/net",
@@ -267,7 +268,8 @@ func without(list []string, one string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == one })
 }
 
-// policyOf returns the entry of policies for a directory, or false if there is none.
+// policyOf returns the entry of the variable "policies" that applies to a directory, and true. If
+// no entry matches the directory, policyOf returns false.
 func policyOf(dir string) (policy, bool) {
 	for _, p := range policies {
 		if covers(p.dir, dir) {
@@ -322,7 +324,7 @@ func mayReadClock(name string) bool {
 
 // mayStartGoroutines reports whether a file may contain a go statement. The transport (frag, hotel,
 // reliability, btl) must not start goroutines. The simulator fabric/sim must not start goroutines
-// either, because they would make it non-deterministic.
+// either, because goroutines would make the simulator non-deterministic.
 func mayStartGoroutines(name string) bool {
 	if isTest(name) || isProgram(name) {
 		return true
@@ -336,8 +338,8 @@ func mayStartGoroutines(name string) bool {
 }
 
 // mayYield reports whether a file may call the given function (how), which yields the CPU. A
-// polling loop must not yield the CPU by itself, but by the functions of internal/waiting. In
-// btl/runner, mpi and the examples, code may call runtime.Gosched to let another goroutine run.
+// polling loop must yield the CPU only by calling the functions of internal/waiting. In btl/runner,
+// mpi and the examples, code may call runtime.Gosched, so that a waiting goroutine can run.
 func mayYield(name, how string) bool {
 	dir := path.Dir(name)
 	return isTest(name) || dir == "internal/waiting" || how == "Gosched" &&
@@ -368,14 +370,15 @@ var headerRooms = []struct {
 }
 
 // methodsMax is the largest number of methods that a type of the library may have. packageLinesMax
-// is the largest number of lines (without tests) of a package in the directory btl or below.
+// is the largest number of lines, without tests, of a package in the directory btl or in a
+// directory below btl.
 const (
 	methodsMax      = 60
 	packageLinesMax = 7000
 )
 
-// methodsToday and linesToday are individual limits for types with more than methodsMax methods,
-// and for packages that need a limit of their own.
+// methodsToday holds the limit of each type that has more than methodsMax methods. linesToday holds
+// the limit of each package for which packageLinesMax is not the limit.
 var (
 	methodsToday = map[string]int{
 		"btl/runner.Runner": 75, "mpi.engine": 72,
@@ -387,7 +390,7 @@ var (
 const structFieldsMax = 25
 
 // tunables lists structs of settings in package btl. The limit structFieldsMax does not apply to
-// them.
+// the structs in this list.
 var tunables = []string{"Config"}
 
 // btlFloors divides the files of package btl into layers, from the API at the top to the basic
@@ -402,11 +405,12 @@ var btlFloors = [][]string{
 	{"config.go", "errors.go", "params.go", "stats.go", "strings.go"},
 }
 
-// arrowsUp lists permitted exceptions, which are calls from a file in a lower layer to a file in a
-// higher layer.
+// arrowsUp lists the exceptions to the rule of layers, which are permitted calls from a file in a
+// lower layer to a file in a higher layer.
 var arrowsUp = []arrow{}
 
-// commonNames lists method names that exist both in package btl and in other packages.
+// commonNames lists names of methods that exist both in package btl and in packages that are not
+// btl.
 var commonNames = []string{
 	"Accept", "Admit", "All", "Check", "Close", "Defer", "End", "Enter", "Name", "Now", "Open",
 	"Random",

@@ -29,8 +29,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", f.Path, f.Line, f.Rule, f.Text)
 }
 
-// Check returns the violations of the rules in the given files, sorted by path and line. The files
-// must be all files of the repository.
+// Check returns the violations of the rules in the given files, sorted by path and line. The slice
+// "files" must hold all files of the repository.
 func Check(files []File) []Finding {
 	var c checker
 	for _, f := range files {

@@ -10,8 +10,9 @@ import (
 
 // walls limits the number of methods of each type and the number of lines of each package of the
 // library. A type may have at most methodsMax methods, and a package in the directory btl at most
-// packageLinesMax lines. Some types and packages have individual limits in place of methodsMax and
-// packageLinesMax. An individual limit may be lowered but not raised.
+// packageLinesMax lines. Some types and packages have individual limits (methodsToday and
+// linesToday) in place of methodsMax and packageLinesMax. A developer may lower an individual limit
+// but must not raise it.
 func (c *checker) walls() {
 	methods, lines := map[string]int{}, map[string]int{}
 	for _, s := range c.sources {
@@ -53,12 +54,12 @@ func (c *checker) bounded(place, name, what string, count, most int, today map[s
 	}
 }
 
-// The function "slack" returns how much higher an individual limit is allowed to be than the
+// The function "slack" returns the largest permitted difference between an individual limit and the
 // present number of methods or lines.
 func slack(bound int) int { return max(3, bound/50) }
 
-// wholeHouse is the number of files above which a checker takes its files for the whole repository,
-// and not for an example in a test.
+// If a checker has more than wholeHouse files, it assumes that they are the whole repository, and
+// not an example in a test.
 const wholeHouse = 200
 
 // receiverOf returns the name of the type to which a method belongs.

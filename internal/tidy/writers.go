@@ -22,8 +22,8 @@ const ownedPrefix = module + "/" + btlDir
 var settable = []string{"gobtl/btl.Config", "gobtl/btl.Fragment"}
 
 // Writers checks all packages in the directory btl, without tests. Writers returns each place where
-// a package in the directory btl writes a field of a struct that another package in the directory
-// btl declares. The argument "dir" is the module's root directory.
+// a package in the directory btl writes a field of a struct that a different package in the
+// directory btl declares. The argument "dir" is the module's root directory.
 func Writers(dir string) ([]Finding, error) {
 	const mode = packages.LoadSyntax
 	loaded, err := packages.Load(&packages.Config{Mode: mode, Dir: dir}, "./"+btlDir+"/...")
@@ -54,7 +54,8 @@ func Writers(dir string) ([]Finding, error) {
 	return findings, nil
 }
 
-// The type "writes" finds statements of one package that write structs of other packages.
+// The type "writes" finds the statements of a package that write fields of structs that this
+// package does not declare.
 type writes struct {
 	pkg    *types.Package
 	info   *types.Info
@@ -101,10 +102,10 @@ func (w *writes) builtin(call *ast.CallExpr) {
 	}
 }
 
-// target records a violation for each field of another package's struct that an assignment to the
-// expression e changes. A write of "x.f.g[i]", for example, changes the fields f and g. An
-// assignment through a field that is a pointer does not change the struct that contains the
-// pointer.
+// target records a violation for each field that an assignment to the expression e changes, if a
+// different package declares the field's struct. A write of "x.f.g[i]", for example, changes the
+// fields f and g. An assignment through a field that is a pointer does not change the struct that
+// contains the pointer.
 func (w *writes) target(e ast.Expr) {
 	var foreign []*ast.SelectorExpr
 	for {
@@ -143,8 +144,8 @@ func (w *writes) target(e ast.Expr) {
 	}
 }
 
-// pointed records a violation if an assignment through the pointer x writes the given fields of
-// other packages' structs, or overwrites a whole struct of another package.
+// pointed records a violation if an assignment through the pointer x writes one of the given
+// fields, or a whole struct, that a different package in the directory btl declares.
 func (w *writes) pointed(x *ast.StarExpr, fields []*ast.SelectorExpr) {
 	w.found(fields)
 	name, ok := types.Unalias(w.info.TypeOf(x)).(*types.Named)
@@ -161,8 +162,8 @@ func (w *writes) found(fields []*ast.SelectorExpr) {
 	}
 }
 
-// foreignField reports whether x is a struct field that another package in the directory btl
-// declares. For fields of the structs in the list "settable", foreignField returns false.
+// foreignField reports whether x is a field of a struct that a different package in the directory
+// btl declares, and that is not in the list "settable".
 func (w *writes) foreignField(x *ast.SelectorExpr) bool {
 	field, ok := w.info.Uses[x.Sel].(*types.Var)
 	if !ok || !field.IsField() || !w.foreign(field) {
@@ -176,7 +177,8 @@ func (w *writes) foreignField(x *ast.SelectorExpr) bool {
 	return !ok || !slices.Contains(settable, nameOf(holder.Obj()))
 }
 
-// foreign reports whether another package in the directory btl declares the object.
+// foreign reports whether the object o is declared by a package in the directory btl other than the
+// examined package.
 func (w *writes) foreign(o types.Object) bool {
 	return o.Pkg() != nil && o.Pkg() != w.pkg &&
 		(o.Pkg().Path() == ownedPrefix || strings.HasPrefix(o.Pkg().Path(), ownedPrefix+"/"))

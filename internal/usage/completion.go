@@ -9,8 +9,8 @@ import (
 )
 
 // Completion returns a script for tab completion of a program's commands, flags and values in bash,
-// zsh or fish. Where the script has no completion for a word of the command line, the shell
-// completes file names.
+// zsh or fish. If the script has no completion for a word of the command line, the shell completes
+// the word with file names.
 func Completion(app *kong.Application, shell string) (string, error) {
 	switch shell {
 	case "bash":
@@ -103,8 +103,8 @@ func names(f *kong.Flag) []string {
 
 // bash returns the completion script for bash. The bash script finds the command among the words of
 // the command line, and checks whether the word before the cursor is a flag. After a flag with a
-// fixed set of values, the script completes these values. After any other flag that takes a value,
-// the shell completes file names.
+// fixed set of values, the script completes these values. After a flag that takes any value, the
+// shell completes file names.
 func bash(app *kong.Application) string {
 	var b strings.Builder
 	all := commands(app)

@@ -82,13 +82,13 @@ func ofAll(r row) bool {
 	return slices.Contains([]string{"-h, --help", "--version", "--completion SHELL", "--man"}, r.name)
 }
 
-// If two commands have at least sharedRowsMin flags in common, the description of one command
-// refers to the other command instead of repeating the common flags.
+// If two commands have at least sharedRowsMin flags in common, the description of the second
+// command refers to the first command instead of repeating the common flags.
 const sharedRowsMin = 5
 
 // The function "beyond" returns the rows of the argument "list" that the argument "like" does not
-// contain. The result "ok" is true if the argument "list" has all flags of the argument "like", and
-// most of these flags have the same help text in both arguments.
+// contain. The result "ok" of "beyond" tells whether the argument "list" has all flags of the
+// argument "like", and most of these flags have the same help text in both lists.
 func beyond(list, like []row) (rest []row, ok bool) {
 	shared := 0
 	for _, r := range list {
@@ -106,7 +106,7 @@ func beyond(list, like []row) (rest []row, ok bool) {
 	return rest, shared >= sharedRowsMin && 2*shared > len(like)
 }
 
-// row is a flag or an argument with its help text.
+// row describes a flag or an argument of a command by its name and its help text.
 type row struct{ name, help string }
 
 // The function "rows" returns a table row for each argument and each flag of a command.

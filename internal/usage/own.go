@@ -20,8 +20,8 @@ type Own struct {
 	Reference  printPage    `help:"Print this as a page of Markdown." hidden:""`
 }
 
-// Each flag in Own prints a text and ends the program before the parser checks other flags. The
-// other flags on the command line are therefore allowed to be invalid.
+// Each flag in Own prints a text and ends the program before the parser checks the rest of the
+// command line, which may therefore be invalid.
 type (
 	printVersion bool
 	printMan     bool

@@ -42,8 +42,8 @@ func ParseSize(text string) (int, error) {
 	return int(n << shift), nil
 }
 
-// SizeText formats a size in a form that ParseSize accepts. The unit is the largest one of which
-// the size is a whole multiple.
+// SizeText formats a size in a form that ParseSize accepts. The unit in the result is the largest
+// unit (such as K or M) of which the size is a whole multiple.
 func SizeText(sizeBytes int) string {
 	for _, unit := range []struct {
 		shift int

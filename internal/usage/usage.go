@@ -25,8 +25,8 @@ var unread = regexp.MustCompile(
 // The variable "bare" is a pattern for kong's error text when the command line lacks a command.
 var bare = regexp.MustCompile(`^expected "<command> \.\.\."$`)
 
-// otherJSON matches kong's error text for --json and -J, which other programs have instead of
-// --format json.
+// otherJSON matches kong's error text for the unknown flags --json and -J, which are common in
+// similar programs, where the programs of this module have --format json.
 var otherJSON = regexp.MustCompile(`^unknown flag (--json|-J)(,|$)`)
 
 // Misuse returns a clear text for an error of kong's Parse. The text ends with the command line

@@ -5,7 +5,7 @@
 //
 // The mode Busy never sleeps, and the mode Event never spins. In the mode Adaptive, the thread
 // first spins for a limited time (the spinning time), and then sleeps. The State of a Policy tells
-// which other work wants the CPU, according to the following table.
+// which work, in addition to the waiting thread, wants the CPU, according to the following table.
 //
 //	state   evidence                                  waits by                    until
 //	alone   none of the below                         spinning, sleep             -
@@ -16,22 +16,23 @@
 //	        preemption, and a rise of stolen CPU time
 //
 // The mode Adaptive measures how long a wake-up takes. The spinning time is 0, 4 us, the time of
-// one wake-up, or the time of four wake-ups. The policy chooses the longest spinning time that was
-// long enough for at least one of the latest three waits. A spinning time that was too short is
-// tried again in one of 64 waits. The spinning time of four wake-ups is meant for two threads that
-// wait for each other, because one thread's wait then includes the wake-up of the other thread. In
-// the states "beside" and "stolen", the spinning time is at most as long as one wake-up takes.
+// one wake-up, or the time of four wake-ups. The policy chooses the longest of these spinning times
+// that was long enough for at least one of the latest three waits. The policy tries a spinning time
+// that was too short for all three waits again in one of 64 waits. The spinning time of four
+// wake-ups is meant for two threads that wait for each other, because the wait of each thread then
+// includes the wake-up of its partner. In the states "beside" and "stolen", the spinning time is at
+// most as long as one wake-up takes.
 //
 // A thread in state "beside" shares its CPU with a thread that computes. On Linux, a yield gives
 // the computing thread a whole time slice if both threads are in the same scheduling group, which
-// is a session, a container or a job step. In the state stolen, the host of the virtual machine has
-// used the CPU for other work, and a yield does not help. If a job has more waiting threads than
-// there are CPUs, the job's threads yield in every state, and yield for 3 ms before a sleep (see
-// AmongFriends). A thread in the state alone yields once before each sleep, because otherwise it
-// could go to sleep without noticing that another thread wants the CPU. If the yields of a thread
-// before its sleeps never let another thread run, the thread yields only before one of 64 sleeps.
+// is a session, a container or a job step. In the state "stolen", the host of the virtual machine
+// has used the CPU for work outside of this virtual machine, so that a yield does not help. If a
+// job has more waiting threads than there are CPUs, the job's threads yield in every state, and
+// yield for 3 ms before a sleep (see AmongFriends). A thread in the state "alone" yields once
+// before each sleep, so that its policy notices if a second thread wants the CPU. If these yields
+// of a thread never let a second thread run, the thread yields only before one of 64 sleeps.
 //
-// One thread uses a Policy at a time. Several threads may use a Policy one after another under a
-// lock, if each thread calls Begin first. A Policy allocates memory in only two cases, in New and
-// for reading the stolen CPU time of a virtual machine.
+// One thread uses a Policy at a time. Several threads may use a Policy in turn under a lock, if
+// each thread calls Begin before it uses the Policy. Only two actions of a Policy allocate memory,
+// which are the call of New and the reading of a virtual machine's stolen CPU time.
 package waiting

@@ -49,8 +49,8 @@ const (
 
 // Thread gives a Policy information from the kernel and the process about the waiting thread.
 type Thread interface {
-	// Switches returns the number of involuntary context switches of the thread. A yield that lets
-	// another thread run counts as an involuntary context switch, too.
+	// Switches returns the number of involuntary context switches of the thread. The number includes
+	// yields that let a different thread run.
 	Switches() uint64
 	// Stolen returns the CPU time, in any unit, that the host has taken from all CPUs of this virtual
 	// machine, or 0 if this time is unknown.
@@ -58,13 +58,14 @@ type Thread interface {
 	// Crowded reports whether the number of this process's threads that wait by a Policy is at least
 	// the number of CPUs that the process may use.
 	Crowded() bool
-	// Yield lets another thread run, if one waits for this CPU.
+	// Yield lets a different thread run, if a thread waits for this CPU.
 	Yield()
 }
 
 const (
-	// wakeFirst is the duration of a wake-up that a policy assumes before its first measurement. The
-	// constants wakeLeast and wakeMost limit the measured duration of a wake-up.
+	// wakeFirst is the duration of a wake-up that a policy assumes before its first measurement.
+	// wakeLeast and wakeMost are the lower and the upper bound to which a policy limits the measured
+	// duration of a wake-up.
 	wakeFirst = 40 * time.Microsecond
 	wakeLeast = 20 * time.Microsecond
 	wakeMost  = 60 * time.Microsecond
@@ -78,23 +79,23 @@ const (
 	rareEvery = 64
 	// While a thread polls, its policy checks the number of preemptions once in each interval
 	// lookEvery. If a check is late by at least gapLeast, or a yield takes at least gapLeast, the
-	// policy concludes that another thread or the host has used the CPU.
+	// policy concludes that a different thread, or the host of the virtual machine, has used the CPU.
 	lookEvery = 100 * time.Microsecond
 	gapLeast  = time.Millisecond
-	// After each yieldsLook yields, the policy checks whether at least yieldsTaken of these yields let
-	// another thread run.
+	// After each series of yieldsLook yields, the policy checks whether at least yieldsTaken of these
+	// yields let a different thread run.
 	yieldsLook  = 64
 	yieldsTaken = 4
-	// After yieldsLong consecutive long yields, the policy assumes that another thread computes on
-	// this CPU. A single long yield can have other causes, such as a time slice of another scheduling
-	// group.
+	// After yieldsLong consecutive long yields, the policy assumes that a second thread computes on
+	// this CPU. A single long yield proves nothing, because its cause can be a time slice of a
+	// different scheduling group.
 	yieldsLong = 2
 	// The state Beside ends after the duration besideFor, and the state Stolen ends after the duration
 	// stolenFor. The policy reads the stolen CPU time at most once in each interval stolenFor.
 	besideFor = time.Second
 	stolenFor = 100 * time.Millisecond
 	// A thread of a job with more waiting threads than CPUs (see AmongFriends) yields for the duration
-	// friendsFor before it sleeps. Each yield lets another thread of the job run, which possibly does
+	// friendsFor before it sleeps. Each yield lets a different thread of the job run, which might do
 	// the work for which this thread waits.
 	friendsFor = 3 * time.Millisecond
 )
@@ -124,8 +125,8 @@ type Policy struct {
 	counts   Counts
 }
 
-// Counts has the numbers of decisions of each kind that a policy has made, and the present state of
-// the policy.
+// Counts holds the number of decisions of each kind that a policy has made, and the present state
+// of the policy.
 type Counts struct {
 	Sleeps  uint64 // sleeps
 	Yields  uint64 // yields reported by Yielded
@@ -135,8 +136,8 @@ type Counts struct {
 	State   State  // the present state
 }
 
-// Add adds the counts of another policy to c. The field State of c becomes the higher of the two
-// States.
+// Add adds the counts o, which come from a different policy, to c. The field State of c becomes the
+// higher of c.State and o.State.
 func (c *Counts) Add(o Counts) {
 	c.State = max(c.State, o.State)
 	c.Sleeps += o.Sleeps
@@ -170,8 +171,8 @@ func (p *Policy) share(shared bool) {
 	p.shared = shared
 }
 
-// Begin records that the thread begins to wait for work at the time "now", after it has done other
-// work.
+// Begin records that the thread begins to wait for work at the time "now", after a time in which it
+// has not polled.
 func (p *Policy) Begin(now mono.Time) {
 	p.since, p.slept, p.probed = now, false, false
 	p.lookAt = max(p.lookAt, now) // other work is no gap
@@ -188,11 +189,11 @@ func (p *Policy) Found(now mono.Time) {
 	p.lookAt = max(p.lookAt, now.Add(lookEvery))
 }
 
-// Late records that another thread has found the work for which this thread polls. The argument
+// Late records that a different thread has found the work for which this thread polls. The argument
 // "wait" is the time from the beginning of this thread's wait until the work was found. For each
 // possible spinning time, Late counts the consecutive waits that were longer than this spinning
-// time. A wait resets only the count of the shortest spinning time that would have sufficed for the
-// wait.
+// time. Late sets only one count to zero, which is the count of the shortest spinning time that
+// would have sufficed for the wait.
 func (p *Policy) Late(wait time.Duration) {
 	if p.fixed {
 		return
@@ -212,13 +213,14 @@ func (p *Policy) Late(wait time.Duration) {
 	}
 }
 
-// The function "rare" reports whether the policy should skip an attempt after the given number of
-// consecutive failures.
+// The function "rare" reports whether the policy should skip the next attempt of an action after
+// the given number of consecutive failures of this action.
 func rare(number uint) bool { return number > rareLeast && number%rareEvery != 0 }
 
 // Calm reports whether a thread that has just found work should sleep at once without spinning.
-// Calm returns true if every spinning time was too short for the latest waits. The caller must make
-// sure that work which arrives before the sleep wakes the thread.
+// Calm returns true in the mode Event, and in the mode Adaptive if every spinning time was too
+// short for the latest waits. The caller must make sure that work which arrives before the sleep
+// wakes the thread.
 func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && p.budget == 0
 }
@@ -262,7 +264,7 @@ func (p *Policy) Empty(now mono.Time) Action {
 // The method "look" checks whether the thread was preempted between the previous call of the method
 // "look" and this call. If the thread did not run for a while although it was not preempted, the
 // method "look" checks whether the host of the virtual machine has used the CPU. The first reading
-// of the stolen CPU time has no effect, because the CPU time was possibly stolen long ago.
+// of the stolen CPU time has no effect, because the host might have stolen this CPU time long ago.
 func (p *Policy) look(now mono.Time) {
 	gap := now.Sub(p.lookAt) >= gapLeast
 	p.lookAt = now.Add(lookEvery)
@@ -280,10 +282,10 @@ func (p *Policy) look(now mono.Time) {
 	}
 }
 
-// MayYield reports whether the policy expects a yield to return soon. MayYield returns true if the
-// policy knows of no other thread that computes on this CPU. In a crowded process (see
-// Thread.Crowded), MayYield always returns true, because other goroutines of the process need the
-// CPU.
+// MayYield reports whether the policy expects a yield to return soon. MayYield returns true unless
+// the policy has found that a second thread or the host of the virtual machine uses this CPU. In a
+// crowded process (see Thread.Crowded), MayYield always returns true, because waiting goroutines of
+// the process need the CPU.
 func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
 
 // AmongFriends tells the policy that this thread's job has more waiting threads than there are
@@ -292,7 +294,7 @@ func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.threa
 func (p *Policy) AmongFriends() { p.friend = true }
 
 // Yielded records a yield that ended at the time "now" and had the duration "took". If several
-// consecutive yields take a whole time slice each, the policy assumes that another thread computes
+// consecutive yields take a whole time slice each, the policy assumes that a second thread computes
 // on this CPU.
 func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	p.counts.Yields++
@@ -306,8 +308,8 @@ func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	}
 }
 
-// SleepMin returns the shortest useful duration of a sleep. A polling loop that could sleep only
-// for a shorter duration than SleepMin should poll again instead.
+// SleepMin returns the shortest useful duration of a sleep. If a polling loop could sleep only for
+// less than SleepMin, it should poll again instead.
 func (p *Policy) SleepMin() time.Duration {
 	if p.mode == Event {
 		return 0
@@ -329,7 +331,8 @@ func (p *Policy) Slept(asked, took, slack time.Duration) {
 	}
 }
 
-// Counts returns how many decisions of each kind the policy has made, and its present state.
+// Counts returns the number of decisions of each kind that the policy has made, and the policy's
+// present state.
 func (p *Policy) Counts() Counts {
 	c := p.counts
 	switch {

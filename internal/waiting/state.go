@@ -1,7 +1,7 @@
 package waiting
 
-// State tells which other work uses the CPU of a waiting thread, according to the observations of
-// the thread's Policy.
+// State tells which work, in addition to the waiting thread, uses the CPU of this thread, according
+// to the observations of the thread's Policy.
 type State uint8
 
 // The states.

@@ -10,8 +10,8 @@ import (
 
 // OSThread implements Thread for the operating system's thread that calls its methods. If a
 // goroutine is not locked to a thread, its calls of an OSThread can come from different threads.
-// When a different thread calls Switches for the first time, the earlier context switches of this
-// thread are not counted.
+// After a change of the calling thread, Switches counts only those context switches of the new
+// thread that come after the thread's first call of Switches.
 type OSThread struct {
 	usage  unix.Rusage
 	thread int
@@ -48,7 +48,7 @@ func (*OSThread) Stolen() uint64 {
 }
 
 // stolenOf returns the stolen CPU time of all CPUs together, which is in the first line of
-// /proc/stat. If the first line of /proc/stat does not contain the stolen time, the result is 0.
+// /proc/stat. If the first line of /proc/stat does not contain the stolen time, stolenOf returns 0.
 func stolenOf(stat string) uint64 {
 	var cpu string
 	var t [8]uint64

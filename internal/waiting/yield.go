@@ -24,15 +24,15 @@ func Enter() (leave func()) {
 // A crowded process (see Thread.Crowded) checks Go's network poller once in netpollEvery yields.
 const netpollEvery = 512
 
-// The variable "yields" counts how often this process has yielded while it was crowded (see
-// Thread.Crowded).
+// The variable "yields" is the number of times that this process has yielded while it was crowded
+// (see Thread.Crowded).
 var yields atomic.Uint32
 
 // Crowded implements Thread.
 func (*OSThread) Crowded() bool { return int(pollers.Load()) >= runtime.GOMAXPROCS(0) }
 
-// Cede lets other goroutines run if the process is crowded (see Thread.Crowded). Cede also yields
-// the CPU to other threads of the system.
+// Cede yields the CPU to the threads of all processes that wait for it. If the process is crowded
+// (see Thread.Crowded), Cede lets waiting goroutines of the process run before that.
 func Cede() {
 	var t OSThread
 	if t.Crowded() {
@@ -41,8 +41,8 @@ func Cede() {
 	t.Yield()
 }
 
-// cedeGoroutine lets other goroutines of this process run. Once in netpollEvery calls,
-// cedeGoroutine also wakes goroutines whose sockets are ready.
+// cedeGoroutine lets the runnable goroutines of this process run. Once in netpollEvery calls,
+// cedeGoroutine makes Go's scheduler wake those goroutines whose sockets are ready.
 func cedeGoroutine() {
 	if yields.Add(1)%netpollEvery == 0 {
 		askNetpoller()
@@ -51,8 +51,8 @@ func cedeGoroutine() {
 	}
 }
 
-// CedeBy works like Cede, and tells the policy how long the yield of the CPU took. In the states
-// Beside and Stolen, CedeBy does not yield the CPU to other threads. The function "clock" must
+// CedeBy works like Cede, and tells the policy the duration of the yield of the CPU. In the states
+// Beside and Stolen, CedeBy does not yield the CPU to different threads. The function "clock" must
 // return the current time.
 func CedeBy(p *Policy, clock func() mono.Time) {
 	before := clock()
@@ -78,10 +78,10 @@ var netpoller struct {
 }
 
 // askNetpoller writes a byte to a pipe, and parks the calling goroutine until the network poller
-// reports the pipe as readable. When Go's scheduler finds no other goroutine to run, it checks the
-// network poller, which wakes the calling goroutine and all goroutines whose descriptors are ready.
-// If another goroutine is already in a call of askNetpoller, or the pipe cannot be created,
-// askNetpoller does nothing.
+// reports the pipe as readable. When Go's scheduler then finds no runnable goroutine, the scheduler
+// checks the network poller, which wakes the calling goroutine and all goroutines whose descriptors
+// are ready. If a call of askNetpoller is already in progress on a different goroutine, or if the
+// pipe cannot be created, askNetpoller does nothing.
 func askNetpoller() {
 	p := &netpoller
 	if !p.mu.TryLock() {

@@ -23,6 +23,6 @@
 //	cmd=abort exitcode=N                      -->       the job is over
 //
 // Package launch is the client. Launchers such as btlrun are servers. If the launcher does not
-// support PMI-1, package launch in rank 0 is also the server. Only one goroutine at a time may use
-// a Server. The functions of package pmi have no state.
+// support PMI-1, package launch is the server at rank 0 and the client at every rank. Only one
+// goroutine at a time may use a Server. The functions of package pmi have no state.
 package pmi

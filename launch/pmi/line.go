@@ -20,7 +20,7 @@ const (
 // pairsMax is the largest number of pairs in a line.
 const pairsMax = 64
 
-// RanksMax is the maximum number of ranks of a job.
+// RanksMax is the largest number of ranks that a job can have with this package.
 const RanksMax = 1 << 20
 
 // ErrSyntax means that the bytes are not a line of PMI-1, or that a required key=value pair is
@@ -75,8 +75,8 @@ func Parse(line []byte) (Message, error) {
 }
 
 // BeginsSpawn reports whether a line is the first line of a spawn request. A spawn request is the
-// only request that consists of several lines. The server replies to a spawn request once, after
-// its last line.
+// only PMI-1 request that consists of several lines. The server replies to a spawn request once,
+// after the last line of the request.
 func BeginsSpawn(line []byte) bool {
 	m, err := Parse(line)
 	return err == nil && m.Cmd == "spawn"
@@ -87,7 +87,8 @@ func EndsSpawn(line []byte) bool {
 	return string(bytes.TrimSuffix(line, []byte("\n"))) == "endcmd"
 }
 
-// Get returns the value of a key. If the message does not have the key, the result "ok" is false.
+// Get returns the value of a key in the message. The result "ok" of Get is true if the message has
+// the key, and otherwise false.
 func (m Message) Get(key string) (value string, ok bool) {
 	for _, p := range m.pairs {
 		if p.key == key {

@@ -9,9 +9,9 @@ import (
 // store.
 const storeBytesPerRank = 1 << 20
 
-// Callers can test the errors of a Server with errors.Is.
+// Callers can test for the following errors of a Server with errors.Is.
 var (
-	// ErrConfig means that the configuration of a server is invalid.
+	// ErrConfig means that the Config of a Server is invalid.
 	ErrConfig = errors.New("pmi: invalid configuration")
 	// ErrProtocol means that a client has violated the protocol, and that the job cannot continue.
 	ErrProtocol = errors.New("pmi: protocol violated")
@@ -20,7 +20,8 @@ var (
 	ErrGone = errors.New("pmi: ended without finalize")
 )
 
-// AbortError means that a rank has aborted the job. An abort does not violate the protocol.
+// AbortError means that a rank has aborted the job. An abort of a job does not violate the
+// protocol, and therefore an AbortError does not wrap ErrProtocol.
 type AbortError struct{ Rank, Code int }
 
 func (e *AbortError) Error() string {
@@ -125,8 +126,9 @@ func (s *Server) Handle(rank int, line []byte) ([]Reply, error) {
 	return s.replies, err
 }
 
-// Leave tells the server that the connection of a rank has ended. Leave returns ErrGone if the rank
-// has sent messages, but not the command "finalize". Otherwise Leave treats the rank as finished.
+// Leave tells the server that the connection of a rank has ended. If the rank has sent messages,
+// but not the command "finalize", Leave returns ErrGone. Otherwise, Leave records the rank as
+// finished.
 func (s *Server) Leave(rank int) error {
 	switch s.ranks[rank] {
 	case finished:
@@ -138,9 +140,9 @@ func (s *Server) Leave(rank int) error {
 	return fmt.Errorf("rank %d: %w", rank, ErrGone)
 }
 
-// Lose tells the server that a process has died and that the other processes continue. After Lose,
-// no barrier of the job can complete any more. If other ranks wait in a barrier, Lose returns an
-// error, because the job cannot continue.
+// Lose tells the server that the process of a rank has died, and that the remaining processes of
+// the job continue. After Lose, no barrier of the job can complete any more. If ranks are waiting
+// in a barrier at the time of the call, Lose returns an error, because the job cannot continue.
 func (s *Server) Lose(rank int) error {
 	switch s.ranks[rank] {
 	case finished:
@@ -167,7 +169,7 @@ func (s *Server) handle(rank int, line []byte) error {
 		return err
 	}
 	now := s.ranks[rank]
-	// The command "abort" is allowed while the rank waits in the barrier, because another thread of
+	// The command "abort" is allowed while the rank waits in the barrier, because a second thread of
 	// the rank can send this command.
 	if m.Cmd != "abort" && ((now == fresh) != (m.Cmd == "init") || now == waiting || now == finished) {
 		return fmt.Errorf("%w: %s, which may not come now", ErrProtocol, m.Cmd)
@@ -205,7 +207,7 @@ func (s *Server) handle(rank int, line []byte) error {
 	return nil
 }
 
-// The method "say" appends a line for a rank to the list of replies.
+// The method "say" appends a line for a rank to the list of replies that Handle will return.
 func (s *Server) say(rank int, format string, args ...any) {
 	s.replies = append(s.replies, Reply{Rank: rank, Line: fmt.Sprintf(format, args...) + "\n"})
 }
@@ -224,8 +226,9 @@ func (s *Server) init(rank int, m Message) error {
 	return nil
 }
 
-// The method "own" returns the key in a message. If the message names a key-value store other than
-// that of this job, the method "own" returns an error. The key may be longer than KeyBytesMax.
+// The method "own" returns the key in a message. If the key-value store that the message names is
+// not the store of this job, the method "own" returns an error. The method "own" does not check
+// that the key has at most KeyBytesMax bytes.
 func (s *Server) own(m Message) (key string, err error) {
 	if name, _ := m.Get("kvsname"); name != s.cfg.Name {
 		return "", fmt.Errorf("%w: %s of the store %.40q", ErrProtocol, m.Cmd, name)
@@ -299,7 +302,7 @@ func (s *Server) barrier(rank int) error {
 	return nil
 }
 
-// The method "finish" records that a rank sends no more messages. If other ranks wait in the
+// The method "finish" records that a rank sends no more messages. If ranks are waiting in the
 // barrier, the method "finish" returns ErrProtocol.
 func (s *Server) finish(rank int) error {
 	s.ranks[rank] = finished

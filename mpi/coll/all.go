@@ -22,16 +22,17 @@ func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	}
 }
 
-// The function "same" reports whether two slices begin at the same address. The slices a and b must
-// not be empty, and must be either identical or disjoint.
+// The function "same" reports whether the slices a and b are identical. The slices a and b must not
+// be empty, and must be either identical or disjoint.
 func same(a, b []byte) bool { return &a[0] == &b[0] }
 
 // allreduceHalving is an Allreduce of 2^k ranks by recursive halving and doubling. The argument
 // "from" of allreduceHalving has the input of this rank, and the argument "parts" receives the
 // result. The halving phase has one round for each bit of the rank number, from the highest to the
-// lowest bit. In the round of a bit, two ranks whose numbers differ only in this bit exchange
-// halves of their range of values, and each combines one half. The doubling phase has the same
-// rounds in the opposite order, in which the same two ranks send each other the combined values.
+// lowest bit. In the round of a bit, two ranks whose numbers differ only in this bit send each
+// other one half of their values, and each of the two ranks combines the half that it keeps. In the
+// doubling phase, the same pairs of ranks send each other their combined values, in rounds from the
+// lowest to the highest bit.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)
@@ -74,9 +75,9 @@ func (s *Schedule) allreduceHalving(from, parts even) {
 }
 
 // allreduceDoubling is an Allreduce by recursive doubling, which combines the slices "acc" of all
-// ranks in place. In round k of recursive doubling, ranks whose numbers differ only in bit k
-// exchange their values. If the number of ranks is not a power of two, the first ranks form pairs,
-// and only one rank of each pair takes part in the rounds.
+// ranks in place. In round k of recursive doubling, two ranks whose numbers differ only in bit k
+// exchange their values. If the number of ranks is not a power of two, the lowest ranks form pairs,
+// and only one rank of each pair takes part in the rounds of recursive doubling.
 func (s *Schedule) allreduceDoubling(acc []byte) {
 	whole := 1
 	for 2*whole <= s.size {
@@ -118,11 +119,11 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 // reduceRing combines the parts of all ranks along a ring of the ranks. The function "in" returns
 // the input parts of this rank, and the function "acc" returns the memory for the combined parts.
 // The argument "most" of reduceRing is the size in bytes of the longest part. At the end of
-// reduceRing, each rank has the part of the result that belongs to it, in which the values of all
-// ranks are combined. The operation of reduceRing must be commutative, because the values are
-// combined in the order of the ring. If the argument "inPlace" of reduceRing is true, the functions
-// "in" and "acc" return the same memory. If the argument "inPlace" is false, received data
-// overwrites the previous content of the memory that the function "acc" returns.
+// reduceRing, each rank has its own part of the result, in which the values of all ranks are
+// combined. The operation of reduceRing must be commutative, because the values are combined in the
+// order of the ring. If the argument "inPlace" of reduceRing is true, the functions "in" and "acc"
+// return the same memory. If the argument "inPlace" is false, received data overwrites the previous
+// content of the memory that the function "acc" returns.
 func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
 	var x []byte
 	if inPlace {
@@ -201,8 +202,8 @@ func (s *Schedule) allgatherBruck(in, out []byte) {
 }
 
 // Alltoall sends part i of the input slice to rank i, and stores the data from rank i in part i of
-// the output slice. The input slice and the output slice of Alltoall may be the same slice if
-// inParts and outParts are equal.
+// the output slice. If the arguments inParts and outParts are equal, the input slice and the output
+// slice of Alltoall may be the same slice.
 func (s *Schedule) Alltoall(in []byte, inParts Parts, out []byte, outParts Parts) {
 	if len(in) > 0 && len(out) > 0 && same(in, out) {
 		in = s.memory(len(in))
@@ -247,7 +248,8 @@ func (s *Schedule) Exscan(in, out []byte) {
 }
 
 // scanFrom combines the slices "acc" of all ranks from the rank "first" up to this rank. In round k
-// of a scan, each rank receives data from the rank whose number is lower by 2^k.
+// of a scan, each rank receives the values that the rank whose number is lower by 2^k has combined
+// so far.
 func (s *Schedule) scanFrom(first int, acc []byte) {
 	x := s.memory(len(acc))
 	for d := 1; first+d < s.size; d *= 2 {

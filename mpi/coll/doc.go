@@ -1,7 +1,8 @@
 // Package coll implements the collective operations of package mpi as schedules. A schedule is a
-// list of steps. The arrival of a message makes the schedule carry out further steps. A schedule
-// uses neither goroutines nor clocks, and exchanges messages with other ranks through a Port.
-// Because a schedule uses no clock, a simulator can run the same schedules as a real program.
+// list of steps. When a message arrives, the schedule carries out the steps that have waited for
+// this message. A schedule uses neither goroutines nor clocks, and exchanges messages with other
+// ranks through a Port. Because a schedule uses no clock, a simulator can run the same schedules as
+// a real program.
 //
 //	send to 3 | receive from 5 | --- all so far --- | fold | send to 6 | receive from 2 | -->
 //	`------ under way at once ------'               `local'
@@ -20,6 +21,7 @@
 //	ReduceScatter   reduce, scatter              ring *
 //	Scan, Exscan    recursive doubling
 //
-// Whatever the root is, the values are combined in the order of the ranks, except in the algorithms
-// that are marked with an asterisk. Only the goroutine that owns the Port may use a Schedule.
+// The values are combined in the order of the ranks from rank 0 on, for any root, except in the
+// algorithms that are marked with an asterisk. Only the goroutine that owns the Port may use a
+// Schedule.
 package coll

@@ -10,9 +10,9 @@ const (
 	scatterLarge   = 32 << 10
 )
 
-// Barrier adds the steps of a barrier, which ends when all ranks have begun it. In round k of a
-// barrier, each rank sends a message to the rank whose number is higher by 2^k, modulo the number
-// of ranks.
+// Barrier adds the steps of a barrier. A barrier ends at a rank only after all ranks have begun the
+// barrier. In round k of a barrier, each rank sends a message to the rank whose number is higher by
+// 2^k, modulo the number of ranks.
 func (s *Schedule) Barrier() {
 	for d := 1; d < s.size; d *= 2 {
 		s.recv(s.ring(-d), nil)
@@ -39,7 +39,7 @@ func (s *Schedule) Bcast(data []byte, valueBytes, root int) {
 	}
 }
 
-// The method "from" returns the number of this rank if the ranks are counted from the root.
+// The method "from" returns the number of this rank relative to the root, which has the number 0.
 func (s *Schedule) from(root int) int { return (s.rank - root + s.size) % s.size }
 
 // bcastTree is a Bcast by a binomial tree. A rank that receives the data from the rank whose number
@@ -61,8 +61,8 @@ func (s *Schedule) bcastTree(data []byte, root int) {
 }
 
 // scatterTree sends part i of the root's data to the i-th rank after the root, along a binomial
-// tree. A rank that has other ranks below it in the binomial tree receives their parts together
-// with its own.
+// tree. An inner rank of the binomial tree receives the parts of all ranks in its subtree together
+// with its own part.
 func (s *Schedule) scatterTree(parts even, root int) {
 	v, d := s.from(root), 1
 	for ; d < s.size && v&d == 0; d *= 2 {
@@ -80,7 +80,7 @@ func (s *Schedule) scatterTree(parts even, root int) {
 }
 
 // Reduce combines the input slices of all ranks, and stores the result in the output slice of the
-// root. At other ranks, Reduce does not change the output slice.
+// root. At ranks that are not the root, Reduce does not change the output slice.
 func (s *Schedule) Reduce(in, out []byte, root int) {
 	// The tree of Reduce has its root at rank 0, so that values are combined in the order of the
 	// ranks.

@@ -11,16 +11,16 @@ import (
 // Port is the interface through which a Schedule exchanges messages with the other ranks. The
 // Schedule sets OnDone of each request.
 type Port interface {
-	// Send begins to send data to a rank, and Recv begins to receive data from a rank. Messages
-	// between two ranks match in the order of the calls of Send and Recv. If Send or Recv returns
-	// an error, nothing is sent or received.
+	// Send begins to send data to a rank, and Recv begins to receive data from a rank. The n-th Send
+	// from one rank to a second rank matches the n-th Recv from the first rank at the second rank. If
+	// Send or Recv returns an error, nothing is sent or received.
 	Send(r *pml.Request, to int, data []byte) error
 	Recv(r *pml.Request, from int, data []byte) error
-	// Cancel cancels a receive or abandons a send. If the message can no longer be cancelled or
-	// abandoned, Cancel returns false.
+	// Cancel cancels a receive or abandons a send, and reports whether the message could be cancelled
+	// or abandoned.
 	Cancel(r *pml.Request) bool
-	// Skip receives and drops the next message of a rank. A Schedule calls Skip instead of Recv
-	// when its operation has failed.
+	// Skip receives and drops the next message that a rank sends. A Schedule calls Skip instead of
+	// Recv when its operation has failed.
 	Skip(from int)
 }
 
@@ -48,8 +48,8 @@ type step struct {
 }
 
 // Schedule holds the steps of one rank in a collective operation. A zero Schedule is ready for
-// Reset. A Schedule whose operation has ended can be used for another operation, without further
-// allocations.
+// Reset. A Schedule whose operation has ended can be used for a new operation, without new
+// allocations of memory.
 type Schedule struct {
 	rank, size int
 	combine    Fold
@@ -84,9 +84,9 @@ func (s *Schedule) Reset(rank, size int, combine Fold) {
 }
 
 // Start begins to carry out the steps of the Schedule. When all steps have ended, the Schedule
-// calls the function "done" once. This call can occur during the call of Start. If the operation
-// has failed, the argument of "done" is the error, and it is possible that other ranks still wait
-// for messages of this rank.
+// calls the function "done" once. The Schedule can call the function "done" during the call of
+// Start. If the operation has failed, the argument of "done" is the error of the operation, and
+// other ranks might still wait for messages from this rank.
 func (s *Schedule) Start(port Port, done func(error)) {
 	s.port, s.done = port, done
 	s.advance()
@@ -136,8 +136,8 @@ func (s *Schedule) Memory() int {
 }
 
 // Fail cancels those messages of the operation in progress that the Port can cancel, so that the
-// operation ends. If the operation has not failed earlier, the argument "err" becomes the error of
-// the operation.
+// operation ends with an error. The error of the operation is the argument "err", unless the
+// operation has failed before the call of Fail.
 func (s *Schedule) Fail(err error) {
 	if s.done == nil {
 		return
@@ -152,8 +152,8 @@ func (s *Schedule) Fail(err error) {
 // failed.
 func (s *Schedule) Failed() *pml.Request { return s.failed }
 
-// The method "advance" carries out steps, until it reaches a fence (a step that waits for all
-// earlier steps) and some earlier message is not complete.
+// The method "advance" carries out steps until it must wait, which is at a fence (a step that waits
+// for all earlier steps) before which some message is not complete.
 func (s *Schedule) advance() {
 	if s.running {
 		return
@@ -185,10 +185,10 @@ func (s *Schedule) advance() {
 	}
 }
 
-// giveUp cancels all messages that can be cancelled. If a message had a wrong size, giveUp sends
-// empty messages to the ranks that wait for messages of this rank, so that the operation fails at
-// these ranks, too. Messages that other ranks later send to this rank for the failed operation are
-// dropped.
+// giveUp cancels all messages that can be cancelled. If the operation failed because a message had
+// a wrong size, giveUp sends empty messages to the ranks that wait for messages from this rank, so
+// that the operation fails at these ranks. After giveUp, this rank drops the messages that arrive
+// for the failed operation.
 func (s *Schedule) giveUp() {
 	if s.told || !wrongSize(s.err) {
 		for _, r := range s.requests[:s.used] {
@@ -217,7 +217,8 @@ func (s *Schedule) giveUp() {
 	s.err = err
 }
 
-// wrongSize reports whether err means that a message had another size than this rank expected.
+// wrongSize reports whether err means that the size of a message was not the size that this rank
+// expected.
 func wrongSize(err error) bool {
 	return errors.Is(err, pml.ErrShort) || errors.Is(err, pml.ErrTruncated)
 }
@@ -278,8 +279,9 @@ func (s *Schedule) move(into, from []byte) {
 	s.steps = append(s.steps, step{kind: move, into: into, from: from})
 }
 
-// The method "fold" adds a step that combines the values of x with the values of acc. If x has the
-// values of lower ranks, xFirst must be true, so that the values of x are the left operands.
+// The method "fold" adds a step that combines the values of x with the values of acc. If the values
+// of x come from lower ranks than the values of acc, xFirst must be true, so that the values of x
+// are the left operands.
 func (s *Schedule) fold(acc, x []byte, xFirst bool) {
 	k := fold
 	if xFirst {
@@ -291,12 +293,12 @@ func (s *Schedule) fold(acc, x []byte, xFirst bool) {
 // fence adds a step that waits for all earlier steps.
 func (s *Schedule) fence() { s.steps = append(s.steps, step{kind: fence}) }
 
-// The method "ring" returns the rank whose number is higher than that of this rank by the argument
-// "places", modulo the number of ranks.
+// The method "ring" returns the rank that follows this rank at the distance "places" on a ring of
+// all ranks.
 func (s *Schedule) ring(places int) int { return ((s.rank+places)%s.size + s.size) % s.size }
 
-// Parts has the size in bytes of each rank's part of a slice. The parts follow each other without
-// gaps.
+// Parts holds the size in bytes of each rank's part of a slice. The parts are adjacent in the
+// slice, in the order of the ranks.
 type Parts []int
 
 // The type "placed" is a slice together with the offsets of its parts.
@@ -324,8 +326,8 @@ func (p placed) of(rank int) []byte {
 	return p.data[p.at[rank]:p.at[rank+1]:p.at[rank+1]]
 }
 
-// Of returns the part of the slice "data" that belongs to a rank. The slice "data" must be as long
-// as all parts of p together.
+// Of returns the part of the slice "data" that belongs to a rank. The length of the slice "data"
+// must be the sum of the sizes in p.
 func (p Parts) Of(rank int, data []byte) []byte {
 	first := p[:rank].Sum()
 	return data[first : first+p[rank]]
@@ -343,8 +345,8 @@ func (p Parts) Sum() (sum int) {
 func (p Parts) most() int { return slices.Max(p) }
 
 // The type "even" is a slice that is divided evenly into one part for each rank. Each part of an
-// evenly divided slice is a whole number of values, and the last parts can be shorter than the
-// others or empty.
+// evenly divided slice is a whole number of values, and all parts have the same size, except that
+// the last parts can be shorter or empty.
 type even struct {
 	data []byte
 	per  int // bytes of a full part

@@ -25,12 +25,12 @@ import (
 // ErrFile means that the content of a configuration file is invalid.
 var ErrFile = errors.New("manager's file")
 
-// BytesMax is the largest size of a file.
+// BytesMax is the largest size of a configuration file of the Ethernet Manager, in bytes.
 const BytesMax = 16 << 20
 
 // leaseMin is the shortest duration of a lease. leaseMin is several times as long as a message
-// exchange between a host and the manager. A much shorter lease could expire before the manager has
-// renewed it.
+// exchange between a host and the manager. A lease that is much shorter than leaseMin could expire
+// before the manager has renewed the lease.
 const leaseMin = 100 * time.Millisecond
 
 // File is the content of a configuration file.
@@ -89,8 +89,8 @@ type mac struct {
 	Host string `toml:"host"`
 }
 
-// Parse decodes a file. An error of Parse wraps ErrFile, and its text describes the fault and names
-// the part of the file.
+// Parse decodes a configuration file of the Ethernet Manager. The errors of Parse wrap ErrFile, and
+// the error text describes the fault and names the part of the file with the fault.
 func Parse(text []byte) (*File, error) {
 	if len(text) > BytesMax {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrFile, len(text), BytesMax)
@@ -185,7 +185,7 @@ func (v *virtual) plan() (s vnic.PlanSwitch, err error) {
 }
 
 // The function "eight" converts a list with one value for each of the eight priorities to an array.
-// For an empty list, the result is the argument "other".
+// If the list is empty, the function "eight" returns the argument "other".
 func eight(name string, list []uint8, other [8]uint8) ([8]uint8, error) {
 	if len(list) == 0 {
 		return other, nil

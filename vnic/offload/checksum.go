@@ -8,8 +8,8 @@ import (
 var be = binary.BigEndian
 
 // The function "sum" adds the 16-bit words of b, in network order, to s. The result of "sum" is an
-// Internet checksum that is not reduced to 16 bits yet. If b has an odd length, its last byte
-// counts as the upper half of a word.
+// Internet checksum that is not reduced to 16 bits yet. If the length of b is odd, the last byte of
+// b counts as the upper half of a word.
 func sum(b []byte, s uint64) uint64 {
 	var acc, c uint64
 	for len(b) >= 64 {

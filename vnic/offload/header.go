@@ -21,7 +21,7 @@ const (
 	ECN  = 0x80
 )
 
-// ErrFrame means that a frame contradicts its Header.
+// ErrFrame means that a frame does not match the values in its Header.
 var ErrFrame = errors.New("offload: frame and its header do not fit")
 
 // Header is the kernel's struct virtio_net_hdr, with its fields in little-endian byte order. When
@@ -83,9 +83,9 @@ type layers struct {
 	v6              bool
 }
 
-// dissect finds the headers of a frame. If the frame does not contain a complete IP packet with a
-// TCP or UDP header, the result "ok" of dissect is false. The result "ok" of dissect is also false
-// for IP fragments and for IPv6 extension headers.
+// dissect finds the headers of a frame. The result "ok" of dissect is true if the frame contains a
+// complete IP packet with a TCP or UDP header. For IP fragments and for packets with IPv6 extension
+// headers, the result "ok" of dissect is false.
 func dissect(f []byte) (l layers, ok bool) {
 	if len(f) < ethBytes {
 		return l, false

@@ -6,11 +6,12 @@ const (
 	groupsMax = 8 // maximum number of flows joined at the same time
 	headMax   = 160
 
-	// FramesMax is the largest number of frames that are joined into one. For UDP, the kernel limits
-	// the number of frames to UDP_MAX_SEGMENTS. UDP_MAX_SEGMENTS is 128 in Linux 6.18 and in Debian's
-	// Linux 6.1, and 64 (FramesOld) in older kernels.
+	// FramesMax is the largest number of frames that a Joiner joins into one large frame. For UDP, the
+	// kernel limits the number of frames to UDP_MAX_SEGMENTS. UDP_MAX_SEGMENTS is 128 in Linux 6.18
+	// and in Debian's Linux 6.1, and 64 (FramesOld) in kernels before these.
 	FramesMax = 128
-	// FramesOld is the value of UDP_MAX_SEGMENTS in older kernels.
+	// FramesOld is the value of UDP_MAX_SEGMENTS in Linux kernels that do not have the value
+	// FramesMax.
 	FramesOld = 64
 )
 
@@ -26,14 +27,15 @@ type Joined struct {
 // Joiner joins frames of the same flow. The caller of Add must not change or reuse the
 // memory of an added frame until Flush has returned.
 type Joiner struct {
-	// The Joiner calls Emit for each frame that is ready for the device. The frames of a flow are
-	// emitted in the order of their arrival. The argument of Emit is valid only during the call.
+	// The Joiner calls Emit for each frame that is ready for the device. The Joiner emits the frames
+	// of a flow in the order of their arrival. The argument of Emit is valid only during the call of
+	// Emit.
 	Emit func(*Joined)
 	// NoTCP and NoUDP disable the joining of TCP and UDP frames, for a device that does not accept
 	// large frames.
 	NoTCP, NoUDP bool
-	// UDPFrames is the largest number of UDP frames that are joined into one, up to FramesMax. A
-	// UDPFrames of 0 means FramesMax.
+	// UDPFrames is the largest number of UDP frames that the Joiner joins into one large frame, up to
+	// FramesMax. A UDPFrames of 0 means FramesMax.
 	UDPFrames int
 
 	groups [groupsMax]group
@@ -54,8 +56,8 @@ type group struct {
 	head   [headMax]byte
 }
 
-// Add adds the next received frame. During Add, the Joiner can call Emit for this frame and for
-// frames that were added earlier.
+// Add adds the next received frame. During Add, the Joiner can call Emit for the new frame and for
+// frames from earlier calls of Add.
 func (j *Joiner) Add(f []byte) {
 	l, ok := dissect(f)
 	if !ok || l.payload > headMax || l.proto == protoTCP && j.NoTCP || l.proto == protoUDP && j.NoUDP {
@@ -88,7 +90,7 @@ func (j *Joiner) Add(f []byte) {
 	j.used++
 }
 
-// Flush emits all added frames that have not been emitted yet.
+// Flush calls Emit for all added frames for which the Joiner has not yet called Emit.
 func (j *Joiner) Flush() {
 	for i := range j.used {
 		j.emit(&j.groups[i])
@@ -129,7 +131,8 @@ func (j *Joiner) find(f []byte, l *layers) *group {
 	return nil
 }
 
-// mayJoin reports whether a frame has a form that allows joining it with other frames.
+// mayJoin reports whether the headers of a frame allow the Joiner to join it with frames of the
+// same flow.
 func mayJoin(f []byte, l *layers) bool {
 	if l.payload == l.end || l.end != len(f) && l.end-l.l3 > 46 {
 		return false // no payload, or more bytes after the packet than padding
@@ -159,7 +162,7 @@ func (g *group) begin(f []byte, l *layers) {
 }
 
 // The method "follows" reports whether a frame continues the group. A frame continues a group if it
-// has the same headers and the next sequence number.
+// has the same headers as the group's frames and, for TCP, the next sequence number.
 func (g *group) follows(f []byte, l *layers) bool {
 	n := l.end - l.payload
 	k := g.out.Frames
@@ -203,8 +206,8 @@ func (g *group) append(f []byte, l *layers) {
 	}
 }
 
-// emit passes a group to Emit. If the group has several frames, the method "emit" writes the
-// headers of one large packet for them.
+// emit passes a group to Emit. If the group has several frames, the method "emit" first writes the
+// headers of the large frame that they form.
 func (j *Joiner) emit(g *group) {
 	if g.out.Frames == 1 {
 		j.pass(g.first)

@@ -11,13 +11,14 @@ type Splitter struct {
 	head    int // size of the headers before the payload
 }
 
-// largestPacket is the largest value of the length field in an IP header. In package offload, the
-// size of a large frame, including its Ethernet header, is at most largestPacket.
+// largestPacket is the largest value of the length field in an IP header. In package offload, a
+// large frame, including its Ethernet header, has at most largestPacket bytes.
 const largestPacket = 1<<16 - 1
 
-// Begin starts to split a frame with the header h. A frame that is not large becomes one
-// segment, whose checksum Begin completes. Begin may write to the frame. The caller of
-// Begin must not change the frame until the last Write. The error of Begin is ErrFrame.
+// Begin starts to split a frame with the header h. A frame that is not large becomes one segment,
+// whose checksum Begin completes. Begin can change bytes of the slice "frame". The caller of Begin
+// must not change the frame until the last Write. If the frame does not match the header h, Begin
+// returns ErrFrame.
 func (s *Splitter) Begin(frame []byte, h Header) error {
 	*s = Splitter{frame: frame, count: 1}
 	if h.Type == None {
@@ -59,8 +60,8 @@ func completeChecksum(f []byte, h Header) error {
 // Count returns the number of segments.
 func (s *Splitter) Count() int { return s.count }
 
-// Largest returns the size of the first segment in bytes, including headers. Only the last segment
-// may be smaller.
+// Largest returns the size of the first segment in bytes, including headers. All segments except
+// the last have the same size, and the last segment can be smaller.
 func (s *Splitter) Largest() int {
 	if s.count == 1 && s.size == 0 {
 		return len(s.frame)

@@ -30,10 +30,11 @@ type Config struct {
 	Queues int
 	// NoOffload disables large frames and checksum offload.
 	NoOffload bool
-	// FDs replaces Name. FDs has the file descriptors of a device that another process has opened, one
-	// for each queue. If Open succeeds, the Device owns all descriptors in FDs. Open closes the
-	// descriptors beyond the first Queues descriptors, because otherwise the kernel would queue frames
-	// for them. If Open fails, FDs stay open and belong to the caller.
+	// If FDs is not empty, Open ignores Name. FDs holds the file descriptors, one for each queue, of a
+	// device that a different process has opened. If Open succeeds, the Device owns all descriptors in
+	// FDs. Open closes the descriptors beyond the first Queues descriptors, because the kernel would
+	// queue frames for open descriptors that nobody reads. If Open fails, FDs stay open and belong to
+	// the caller.
 	FDs []int
 }
 
@@ -44,7 +45,7 @@ const QueuesMax = 8
 var ErrDevice = errors.New("tap: cannot use the device")
 
 // ErrGone means that the interface of a device has been removed. ErrMoved means that the interface
-// of a device has been moved to another network namespace. An interface in another network
+// of a device has been moved to a different network namespace. An interface in a different network
 // namespace still carries frames, but this process cannot read the interface's state.
 var (
 	ErrGone  = errors.New("tap: the interface has been removed")
@@ -149,8 +150,8 @@ func (d *Device) openAll(name string, flags uint16, queues int) error {
 	return nil
 }
 
-// adopt makes the first descriptors in the slice "fds" the queues of the device. If the descriptors
-// in the slice do not all belong to the same TAP device, adopt returns an error.
+// adopt makes the first descriptors in the slice "fds" the queues of the device. Unless all
+// descriptors in the slice "fds" belong to the same TAP device, adopt returns an error.
 func (d *Device) adopt(fds []int, queues int) error {
 	for i, fd := range fds {
 		ifr, err := unix.NewIfreq("")
@@ -179,7 +180,7 @@ func (d *Device) adopt(fds []int, queues int) error {
 }
 
 // Check asks the kernel whether the interface exists, and updates the name of a renamed interface.
-// After Close, the error of Check is os.ErrClosed. Any other error of Check wraps ErrGone.
+// After Close, the error of Check is os.ErrClosed. Before Close, all errors of Check wrap ErrGone.
 func (d *Device) Check() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -251,7 +252,8 @@ func (d *Device) LargeTCP() bool { return d.offload&unix.TUN_F_TSO4 != 0 }
 // LargeUDP reports whether the device supports UDP frames larger than the MTU in both directions.
 func (d *Device) LargeUDP() bool { return d.offload&tunUSO4 != 0 }
 
-// Given reports whether the device was opened from descriptors of another process.
+// Given reports whether the device was opened from descriptors that a different process has opened
+// (Config.FDs).
 func (d *Device) Given() bool { return d.given }
 
 // SetCarrier sets the carrier state of the interface.
@@ -273,7 +275,8 @@ func (d *Device) SetCarrier(on bool) error {
 	return nil
 }
 
-// Close closes all queues. No other goroutine may be in Read or Write of a queue during Close.
+// Close closes all queues. During Close, no goroutine may be in Read or Write of a queue of the
+// device.
 func (d *Device) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -305,9 +308,10 @@ func newQueue(fd int) *Queue { return &Queue{fd: fd} }
 // FD returns the queue's file descriptor, for poll or epoll.
 func (q *Queue) FD() int { return q.fd }
 
-// Read reads the next frame into b. If no frame is available, n is 0. Most errors of Read mean that
-// the device no longer exists. Other errors of Read are temporary, and a later Read succeeds. Read
-// never blocks, and therefore uses a raw system call that Go's scheduler does not track.
+// Read reads the next frame into b. If no frame is available, the result n of Read is 0. Most
+// errors of Read mean that the device no longer exists, but some errors are temporary, so that a
+// later Read succeeds. Read never blocks, and therefore uses a raw system call that Go's scheduler
+// does not track.
 func (q *Queue) Read(b []byte) (h offload.Header, n int, err error) {
 	q.iov[0] = unix.Iovec{Base: &q.hdr[0]}
 	q.iov[0].SetLen(q.head)
@@ -333,7 +337,7 @@ func (q *Queue) Read(b []byte) (h offload.Header, n int, err error) {
 }
 
 // Write writes one frame that consists of f.Parts. An error of Write means that the kernel has
-// refused the frame. The kernel does not necessarily refuse the next frame.
+// refused this frame, but the kernel might accept the next frame.
 func (q *Queue) Write(f *offload.Joined) error {
 	if len(f.Parts) > writeParts || q.head == 0 && f.Header != (offload.Header{}) {
 		return unix.EINVAL
@@ -365,6 +369,6 @@ func (q *Queue) Write(f *offload.Joined) error {
 	}
 }
 
-// Twin returns another Queue with the same file descriptor, for use by another goroutine. The Queue
-// that Twin returns must not be used after Device.Close.
+// Twin returns a second Queue with the same file descriptor as q, for use by a second goroutine.
+// The Queue that Twin returns must not be used after Device.Close.
 func (q *Queue) Twin() *Queue { return &Queue{fd: q.fd, head: q.head} }

@@ -32,7 +32,7 @@ const (
 )
 
 // Link asks the kernel for the state of the interface. If this network namespace has no interface
-// of this name, the error of Link wraps ErrMoved.
+// with the name of the device, the error of Link wraps ErrMoved.
 func (d *Device) Link() (Link, error) {
 	name := d.Name()
 	link, err := netlink.LinkByName(name)
@@ -62,8 +62,8 @@ func (d *Device) Link() (Link, error) {
 // Addr is an IP address of a device.
 type Addr struct {
 	IP netip.Addr
-	// Refused is true if another host already uses the address (IPv6 duplicate address detection). The
-	// kernel does not use an address whose field Refused is true.
+	// Refused is true if a different host already uses the address (IPv6 duplicate address detection).
+	// The kernel does not use an address whose field Refused is true.
 	Refused bool
 }
 
@@ -136,8 +136,8 @@ func (d *Device) SetLargest(bytes int) error {
 	})
 }
 
-// SetDormant sets or clears the dormant state. A dormant interface waits for a configuration by
-// the manager.
+// SetDormant sets or clears the dormant state. In the dormant state, the interface is up but waits
+// until the manager has configured the port.
 func (d *Device) SetDormant(on bool) error {
 	return d.change("dormant", func(l netlink.Link) error {
 		req := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)

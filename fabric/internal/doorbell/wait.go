@@ -1,13 +1,14 @@
-// Package doorbell lets the goroutine that uses a Domain (the owner) sleep until other goroutines
-// of the process have datagrams for the Domain. While the owner is awake, RingIfAsleep costs one
-// atomic load.
+// Package doorbell lets the goroutine that uses a Domain (the owner) sleep until a goroutine that
+// sends datagrams to the Domain (a sender) wakes the owner. While the owner is awake, RingIfAsleep
+// costs one atomic load.
 //
 //	owner    says that it sleeps --> looks at its queues
 //	sender   fills a queue       --> looks whether the owner sleeps
 //
-// No wake-up is lost, because the owner and the sender each first write their own state and then
-// read the state of the other goroutine. Any goroutine may call RingIfAsleep and Wake. Only the
-// goroutine that uses the Domain may call Wait and Arm, and one goroutine at a time may call Sleep.
+// No wake-up is lost, because the owner first says that it sleeps and then reads the queues, and
+// the sender first fills the queue and then reads whether the owner sleeps. Any goroutine may call
+// RingIfAsleep and Wake. Only the goroutine that uses the Domain may call Wait and Arm, and one
+// goroutine at a time may call Sleep.
 package doorbell
 
 import (
@@ -15,8 +16,8 @@ import (
 	"time"
 )
 
-// Bell is an object on which the owner of a Domain sleeps, and through which other goroutines wake
-// the owner. New makes a Bell.
+// Bell is an object on which the owner of a Domain sleeps, and through which senders wake the
+// owner. New makes a Bell.
 type Bell struct {
 	asleep atomic.Bool
 	woken  atomic.Bool // a Wake that no sleep has answered yet
@@ -31,8 +32,8 @@ func New() *Bell {
 	return &Bell{ring: make(chan struct{}, 1), timer: timer}
 }
 
-// RingIfAsleep ends the sleep in progress, if there is one. A sender calls RingIfAsleep when it has
-// added an entry to the receiver's queue.
+// RingIfAsleep ends the sleep in progress, if there is one. A sender calls RingIfAsleep after
+// adding an entry to the receiver's queue.
 func (b *Bell) RingIfAsleep() {
 	if b.asleep.Load() {
 		b.pull()
@@ -52,8 +53,9 @@ func (b *Bell) pull() {
 	}
 }
 
-// Wait returns when the function "pollable" returns true, when RingIfAsleep or Wake is called, or
-// after the timeout (a negative timeout means no limit).
+// Wait returns at once if the function "pollable" returns true. If the function "pollable" returns
+// false, Wait returns when RingIfAsleep or Wake is called, or after the timeout (a negative timeout
+// means no limit).
 func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 	if b.Arm(pollable) && timeout != 0 {
 		b.Sleep(timeout)
@@ -61,8 +63,8 @@ func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 	b.asleep.Store(false)
 }
 
-// Arm prepares a call of Sleep. If the function "pollable" returns true or if Wake was called, Arm
-// returns false, and the caller should poll instead of sleeping.
+// Arm prepares a call of Sleep, and reports whether the caller should call Sleep. If the function
+// "pollable" returns true, or if Wake was called, Arm returns false, and the caller should poll.
 func (b *Bell) Arm(pollable func() bool) bool {
 	select {
 	case <-b.ring: // left over from an earlier sleep, whose cause is checked below

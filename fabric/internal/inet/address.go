@@ -79,7 +79,8 @@ func ParseAddress(text string, version int) (first, second []byte, err error) {
 	return first, second, nil
 }
 
-// FormatName formats an endpoint name in the same way as fabric.Addresser.FormatName.
+// FormatName returns the textual form of an endpoint name, as fabric.Addresser.FormatName
+// specifies.
 func FormatName(name []byte, version int) string {
 	ap, err := DecodeName(name, version)
 	if err != nil {
@@ -90,7 +91,7 @@ func FormatName(name []byte, version int) string {
 
 // Host returns the part of an endpoint name that identifies its host, which is the IPv4 address or
 // the first half of the IPv6 address. The second half of an IPv6 address does not identify a host,
-// because the owner of an IPv6 network can choose the second half freely.
+// because an IPv6 host can choose the second half of its address freely.
 func Host(name []byte) []byte {
 	const at, network6Bytes = 1 + 2, 8
 	switch len(name) {

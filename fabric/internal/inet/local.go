@@ -14,8 +14,9 @@ import (
 )
 
 // Headers4Bytes and Headers6Bytes are the sums of the IP and UDP header sizes over IPv4 and over
-// IPv6. MaxPayload4Bytes and MaxPayload6Bytes are the largest UDP payloads. MaxPayload6Bytes is
-// also the size limit of a message that Linux splits into datagrams (segmentation offload).
+// IPv6. MaxPayload4Bytes and MaxPayload6Bytes are the largest UDP payloads. A message that Linux
+// splits into datagrams (segmentation offload) has at most MaxPayload6Bytes, over IPv4 and over
+// IPv6.
 const (
 	Headers4Bytes    = 20 + 8
 	Headers6Bytes    = 40 + 8
@@ -83,9 +84,9 @@ func parseNode(text string) (node, error) {
 	return n, nil
 }
 
-// The method "match" reports whether the node selects the address "l", and returns "l" with the
-// ports of the node and, if the node has an IP address, with this IP address. The loopback device
-// has all addresses of 127.0.0.0/8, although the system reports only 127.0.0.1.
+// The method "match" reports whether the node selects the address "l". The returned Local is "l"
+// with the ports of the node, and with the IP address of the node if the node has one. The loopback
+// device has all addresses of 127.0.0.0/8, although the system reports only 127.0.0.1.
 func (n node) match(l Local) (Local, bool) {
 	l.Ports = n.ports
 	switch {
@@ -103,9 +104,9 @@ func (n node) match(l Local) (Local, bool) {
 	return l, false
 }
 
-// Locals lists the addresses that a Hints.Node selects, beginning with addresses that other hosts
-// can reach and ending with the loopback device. If the argument is not a valid Node, the error of
-// Locals wraps ErrNoProvider.
+// Locals lists the addresses of this host that a Hints.Node selects, beginning with addresses that
+// remote hosts can reach and ending with the addresses of the loopback device. If the argument is
+// not a valid Node, the error of Locals wraps ErrNoProvider.
 func Locals(nodeText string) ([]Local, error) {
 	want, err := parseNode(nodeText)
 	if err != nil {
@@ -174,8 +175,9 @@ func bridgesNoHardware(device string) bool {
 	})
 }
 
-// The method "reach" returns a sort key for the addresses of this host. Devices without a carrier
-// and bridges between containers come after the other devices, and the loopback device comes last.
+// The method "reach" returns a sort key for the addresses of this host. Ordinary devices come
+// first, then devices without a carrier and bridges between containers, and the loopback device
+// comes last.
 func (l *Local) reach() int {
 	if l.Addr.IsLoopback() {
 		return 6

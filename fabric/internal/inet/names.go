@@ -28,9 +28,9 @@ func AppendName(name []byte, ap netip.AddrPort) []byte {
 	return append(name, bytes[:]...)
 }
 
-// DecodeName decodes an endpoint name from an untrusted source. DecodeName refuses a name of
-// another IP version, a name with port 0, and a name with an unspecified, broadcast or multicast
-// address. The error of DecodeName wraps fabric.ErrBadName.
+// DecodeName decodes an endpoint name from an untrusted source. DecodeName refuses a name whose IP
+// version is not the argument "version", a name with port 0, and a name with an unspecified,
+// broadcast or multicast address. The error of DecodeName wraps fabric.ErrBadName.
 func DecodeName(name []byte, version int) (netip.AddrPort, error) {
 	want := nameBytes4
 	if version == 6 {

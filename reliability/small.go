@@ -70,7 +70,7 @@ func (c *Credits) weigh(r *Receiver) {
 }
 
 // boundBytes returns the byte limit for a peer with credits for the given number of packets. The
-// byte limit is proportional to the number of buffer slots that the peer's credits take.
+// byte limit grows with the number of buffer slots that the peer's credits take.
 func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	full := c.fullPackets(r, int(r.booked))
 	r.bounded = (r.small || r.bounded) && packets > full

@@ -319,8 +319,8 @@ func (s *Watches[E]) WatchAsks(ep E) {
 
 // AskSilent probes the silent peers of those endpoints for which the function "holds" returns true,
 // even if KeepAlive has not passed. The function "holds" reports whether an endpoint holds a scarce
-// resource. A call of AskSilent examines all endpoints, but does nothing if an earlier call in the
-// past interval of the length PressAfter has examined them.
+// resource. The first call of AskSilent in each interval of the length PressAfter examines all
+// endpoints, and the remaining calls in this interval do nothing.
 func (s *Watches[E]) AskSilent(holds func(E) bool) {
 	now := *s.now
 	if now < s.silentAt {

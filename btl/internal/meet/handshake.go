@@ -34,7 +34,7 @@ type Handshake struct {
 	Interval  time.Duration          // time until the next round of Hellos, which doubles
 	began     Time                   // when the first Hello was sent
 	trip      time.Duration          // time from the first Hello to the first Retry, or 0
-	Offered   uint64                 // tag of the peer's endpoint that knows this side's tag, or 0
+	Offered   uint64                 // tag of the peer's endpoint that was sent this side's tag, or 0
 	offeredAt Time                   // time at which this side's tag was first sent to it
 	Nonces    Nonces                 // of the Hellos on each channel
 	shown     [frag.ProbeCount]shown // values that the peer requires in the next Hellos

@@ -52,7 +52,7 @@ type endpoints[E any] interface {
 	Make(cmd, data []byte, tinyBytes, mtuBytes int) (E, error)
 	// Adopt makes a half-open endpoint use the address "data" for its data channel. If the argument
 	// "named" of Adopt is not nil, Adopt takes the datagram sizes from the Name "named". Adopt drops
-	// all parameters that the endpoint has taken from a Hello.
+	// those parameters from a Hello that are neither addresses nor datagram sizes.
 	Adopt(ep E, data []byte, named *frag.Name) error
 	// Bind stores the peer's window and datagram sizes from a Hello. When Bind is called, the
 	// endpoint's Agreement is already set.

@@ -244,7 +244,7 @@ func (s *Paths[E]) Expire() {
 	}
 }
 
-// Pong records that a Ping was answered. Pong returns false if the nonce belongs to no probe of the
+// Pong records that a Ping was answered, and reports whether the nonce is that of a probe of the
 // search.
 func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 	p, _ := s.of(ep)
@@ -259,8 +259,8 @@ func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 }
 
 // Lost records a lost packet. Several losses in succession start a new test of the datagram size in
-// use. The argument "uncoalesced" of Lost is true if the lost packet was not coalesced with other
-// datagrams.
+// use. The argument "uncoalesced" of Lost says whether the lost packet was sent alone, and not
+// coalesced with more datagrams.
 func (s *Paths[E]) Lost(ep E, sizeBytes int, uncoalesced bool) {
 	p, _ := s.of(ep)
 	if p.search == nil || !s.host.Connected(ep) {
@@ -286,8 +286,8 @@ func (s *Paths[E]) Refused(ep E, sizeBytes int) {
 	}
 }
 
-// Check verifies the path MTU search of a connected endpoint, which sends datagrams of at most
-// sizeBytes.
+// Check verifies the path MTU search of a connected endpoint. The argument sizeBytes of Check is
+// the maximum size of the datagrams that the endpoint sends.
 func (s *Paths[E]) Check(ep E, sizeBytes int) error {
 	p, slot := s.of(ep)
 	switch {

@@ -183,7 +183,7 @@ const passBytes = 256 << 10
 // opens the window.
 func (tx Sender) Serve() {
 	budget, bytes := tx.Config.Limits.PassPackets, passBytes
-	batched := len(tx.Port.Command.Batch) + len(tx.Port.Data.Batch) // used until Progress returns
+	batched := len(tx.Port.Command.Batch) + len(tx.Port.Data.Batch) // in use until Progress returns
 	for stuck := 0; budget > 0 && bytes > 0 && stuck < tx.Sched.Waiting(); {
 		turn := tx.Sched.Next()
 		ep := turn.Owner

@@ -73,10 +73,10 @@ func (pk Packs) packable(ep *Endpoint, f *Fragment) bool {
 		pk.fits(ep, int(f.size))
 }
 
-// packSend copies the packable fragment f to the endpoint's open shared packet, and returns true.
-// If f cannot share a packet at present, for example because other fragments are queued before f,
-// packSend returns false. After packSend has returned true, the caller still owns the descriptor of
-// f unless f.signal is set.
+// packSend copies the packable fragment f to the endpoint's open Pack (shared packet), and reports
+// whether it has done so. packSend returns false if f cannot share a packet at present, for example
+// because fragments are queued before f. After packSend has returned true, the caller still owns
+// the descriptor of f unless f.signal is set.
 func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
 	if !ep.overtakes(nil) || ep.ID.State != StateConnected {
 		return false
@@ -95,8 +95,8 @@ func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
 	return true
 }
 
-// packData copies a message without a descriptor to the endpoint's open shared packet. packData
-// returns false if the message cannot share a packet at present.
+// packData copies a message without a descriptor to the endpoint's open Pack (shared packet), and
+// reports whether the message can share a packet at present.
 func (pk Packs) packData(ep *Endpoint, tag uint8, data []byte) bool {
 	if !ep.overtakes(nil) || ep.ID.State != StateConnected || !pk.fits(ep, len(data)) {
 		return false
@@ -119,8 +119,8 @@ func (pk Packs) packData(ep *Endpoint, tag uint8, data []byte) bool {
 	return true
 }
 
-// Over a reliable fabric, the first shared packet after a packet from the peer is posted as soon as
-// it contains postFirst fragments, even if it is not full.
+// Over a reliable fabric, the first shared packet (Pack) after a packet from the peer is posted as
+// soon as it contains postFirst fragments, even if it is not full.
 const postFirst = 16
 
 // postEarly posts the open shared packet of an endpoint over a reliable fabric if the packet
@@ -140,9 +140,9 @@ func (pk Packs) postEarly(ep *Endpoint) {
 	}
 }
 
-// packRoom ensures that the open shared packet, if there is one, has room for a fragment of
-// sizeBytes. If the shared packet has too little room, packRoom seals it and adds it to the
-// channel's batch. packRoom returns false if the batch is too full.
+// packRoom ensures that the open shared packet (Pack), if there is one, has room for a fragment of
+// sizeBytes. If the open Pack has too little room, packRoom seals it and adds it to the channel's
+// batch. packRoom returns false if the batch has no room for the Pack, and true otherwise.
 func (pk Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.Fits(sizeBytes, pk.packBytesMax(ep)) {
 		return true
@@ -155,9 +155,10 @@ func (pk Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
 }
 
 // openPack takes a send buffer for a new shared packet that begins with fragment f, and copies f to
-// the buffer. If f already has a buffer, this buffer becomes the shared packet without a copy,
-// because a shared packet with only one fragment has the layout of an ordinary packet. openPack
-// returns false if the send window allows no packet, or if no buffer is free.
+// the buffer. If fragment f already has a buffer, this buffer becomes the shared packet without a
+// copy, because a shared packet with only one fragment has the layout of an ordinary packet.
+// openPack reports whether it has opened the packet, which requires that the send window allows a
+// packet, and that a buffer is free.
 func (pk Packs) openPack(ep *Endpoint, f *Fragment) bool {
 	if !ep.Snd.Open() ||
 		!f.hasSeg && !pk.Buffers.takeSeg(ep, &f.seg) && !pk.Buffers.borrowSeg(f, &f.seg) {
@@ -218,8 +219,8 @@ func (pk Packs) sendPack(ep *Endpoint) int {
 	return pk.sealPack(ep)
 }
 
-// SendPacks sends the open shared packets of those queues whose turn it is. Progress calls
-// SendPacks at its beginning, before it polls the channels.
+// SendPacks sends the open shared packets (Packs) of those send queues whose turn it is. Progress
+// calls SendPacks at its beginning, before it polls the channels.
 func (pk Packs) SendPacks() {
 	for turn := pk.Sched.Fresh(); turn != nil && pk.Sched.Packs > 0; {
 		next, ep := turn.Next(), turn.Owner

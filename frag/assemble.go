@@ -394,8 +394,8 @@ func (a *Assembler) remove(m *Message) {
 }
 
 // Drop discards all unfinished fragments when the connection to the peer has ended. Messages that
-// Add has already returned stay valid after Drop. After Drop, the Assembler may be used for another
-// peer.
+// Add has already returned stay valid after Drop. After Drop, the caller may use the Assembler for
+// a new peer.
 func (a *Assembler) Drop() {
 	for i := 0; a.active > 0; i++ {
 		if m := a.slots[i]; m != nil {

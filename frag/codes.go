@@ -15,8 +15,9 @@ const (
 	NackNoHandler = 2
 	// NackRecord means that the receiver has no handler for the tag of one fragment in a Pack (a
 	// packet of several small fragments). The payload of a Nack with NackRecord is the tag without a
-	// handler, in one byte. On a network without loss, all other fragments of the refused Pack were
-	// delivered. On a network that can lose packets, no fragment of the refused Pack was delivered.
+	// handler, in one byte. On a network without loss, those fragments of the Pack whose tag has a
+	// handler were delivered. On a network that can lose packets, no fragment of the refused Pack was
+	// delivered.
 	NackRecord = 3
 	// NackMemory means that the receiver had no memory to reassemble the packet's fragment. On a
 	// network without loss, the sender must send the whole fragment again after NackMemory.
@@ -53,9 +54,9 @@ const (
 
 // The payload of a Bye is a code that says why the connection ends. After a Bye with ByeClosed or a
 // code of at least ByeOwner, the connection ends when all packets sent before the Bye have arrived.
-// After a Bye with any other code, the connection ends immediately, because the sender of the Bye
-// has already discarded the connection. A receiver of a Bye treats an unknown code below ByeOwner
-// as ByeAborted.
+// After a Bye with a code from 1 to ByeOwner-1, the connection ends immediately, because the sender
+// of the Bye has already discarded the connection. A receiver of a Bye treats an unknown code below
+// ByeOwner as ByeAborted.
 const (
 	ByeClosed  = 0 // the sender has closed the connection; no payload
 	ByeAborted = 1 // the sender's application has aborted the connection

@@ -1,7 +1,7 @@
 // Package frag is the wire format of the transport. Package frag encodes and decodes packet
 // headers, handshake packets (Hellos) and module names, divides large fragments into chunks, and
-// reassembles the chunks. The file docs/protocol.md describes the protocol byte by byte, for other
-// implementations.
+// reassembles the chunks. The file docs/protocol.md describes the protocol byte by byte, so that it
+// can be implemented a second time.
 //
 // Every packet is one datagram. A datagram consists of a header and a payload, with little-endian
 // numbers and without padding.
@@ -18,13 +18,12 @@
 //	payload of a Pack   records, tag u8, flags u8, lengthBytes u16, then so many bytes
 //
 // Decoding is total, which means that it yields a packet or an error for any bytes, and never
-// panics. Decoding is also canonical, which means that only one encoding of each packet is
-// accepted. Reserved fields of a packet must be zero, and the length fields must match the datagram
-// exactly.
+// panics. Decoding is canonical, which means that only one encoding of each packet is accepted.
+// Reserved fields of a packet must be zero, and the length fields must match the datagram exactly.
 //
 // A fragment that is larger than a packet is divided into chunks of equal length, except that the
-// first chunk and the last chunk may have other lengths. The receiver has an Assembler for the
-// chunks of each peer. All Assemblers of a module take their buffers from one Pool.
+// length of the first chunk and of the last chunk can be different. The receiver has an Assembler
+// for the chunks of each peer. All Assemblers of a module take their buffers from one Pool.
 //
 //	                Add, new id              Add, last one missing         Message.Release
 //	(Pool, idle) --------------> assembling ---------------------> message ---------------> (Pool)

@@ -9,8 +9,8 @@ var (
 	ErrShort = errors.New("frag: packet shorter than its header")
 	// ErrMagic means that the first byte is not Magic.
 	ErrMagic = errors.New("frag: not a packet of this protocol")
-	// ErrVersion means that the packet has an unknown protocol version. ForeignHello decides
-	// whether to answer a packet of another protocol version with a Reject.
+	// ErrVersion means that the packet has an unknown protocol version. For a packet with an unknown
+	// protocol version, ForeignHello decides whether it is answered with a Reject.
 	ErrVersion = errors.New("frag: unknown protocol version")
 	// ErrKind means that the packet has an undefined kind. Assembler.Add returns ErrKind for any
 	// packet that is not a Chunk of a message.

@@ -149,7 +149,7 @@ type Header struct {
 	Ack seq.Num
 	// Number is the lower half (32 bits) of the packet number. On each channel of a connection, every
 	// transmission, including each retransmission, has a new packet number. If the connection tag Conn
-	// is 0, the packet number is also 0.
+	// is 0, the packet number is 0, too.
 	Number      uint32
 	FragID      uint32 // Chunk: id of the fragment, ascending per sender
 	SizeBytes   uint32 // Chunk: size of the whole fragment
@@ -162,8 +162,8 @@ type Header struct {
 	// If CreditBytes is CreditBytesAll, the peer has no limit in bytes.
 	CreditBytes uint16
 	// FirstBytes and ChunkBytes are the chunk sizes of the fragment in a Chunk without FlagPut, and 0
-	// in other packets. FirstBytes is the size of the first chunk. ChunkBytes is the size of each
-	// chunk after the first one, except that the last chunk may be shorter.
+	// in every packet that is not such a Chunk. FirstBytes is the size of the first chunk. ChunkBytes
+	// is the size of each chunk after the first one, except that the last chunk may be shorter.
 	FirstBytes uint16
 	ChunkBytes uint16
 	OpCode     OpCode // FlagOp: the role of the packet in the operation
@@ -238,8 +238,9 @@ func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 	return DecodeOver(pkt, 0, h)
 }
 
-// DecodeOver works like Decode, for a datagram that ends with a trailer of another protocol layer.
-// The trailer is overheadBytes long (at most OverheadBytesMax), and is not part of the payload.
+// DecodeOver works like Decode, for a datagram that ends with a trailer of a different protocol
+// layer. The trailer is overheadBytes long (at most OverheadBytesMax), and is not part of the
+// payload.
 func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err error) {
 	pkt = pkt[:max(0, len(pkt)-overheadBytes)]
 	n, err := decodeHeader(pkt, len(pkt), h)
@@ -256,13 +257,13 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 }
 
 // DecodeSplit works like Decode, for a datagram of sizeBytes of which only the first bytes are in
-// the slice "head", and the remaining bytes are in other memory. The slice "head" must contain the
-// whole header. DecodeSplit returns the length of the header, after which the payload begins.
-// DecodeSplit returns ErrKind for an undefined kind, and for a packet whose payload only Decode can
-// check. The payloads that Decode checks are those of a Pack, Hello, HelloAck, Reject, Retry, Part,
-// Ping or Pong, of a Nack with NackRecord, of an Ack with a Sack, and of a Bye with a code. If
-// DecodeSplit returns ErrKind, the caller must copy the whole datagram to one buffer, and call
-// Decode.
+// the slice "head", and the remaining bytes are outside of this slice. The slice "head" must
+// contain the whole header. DecodeSplit returns the length of the header, after which the payload
+// begins. DecodeSplit returns ErrKind for an undefined kind, and for a packet whose payload only
+// Decode can check. The payloads that Decode checks are those of a Pack, Hello, HelloAck, Reject,
+// Retry, Part, Ping or Pong, of a Nack with NackRecord, of an Ack with a Sack, and of a Bye with a
+// code. If DecodeSplit returns ErrKind, the caller must copy the whole datagram to one buffer, and
+// call Decode.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
 	if err != nil {

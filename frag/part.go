@@ -249,7 +249,7 @@ func (a *Parts) Expire(since int64) {
 }
 
 // Drop discards all incomplete datagrams when the connection to the peer has ended. After Drop, the
-// caller may use the Parts for another peer.
+// caller may use the Parts for a new peer.
 func (a *Parts) Drop() { a.discard(func(*partial) bool { return true }) }
 
 func (a *Parts) discard(which func(*partial) bool) {

@@ -237,8 +237,8 @@ func (c *Credits) lapse() {
 }
 
 // restingCredits returns how many of its n credits an idle peer keeps. An idle peer keeps at most
-// earnedFirst credits, which is also the number that a new peer gets. If an idle peer has n credits
-// and n is less than earnedFirst, the peer keeps half of the n credits, but at least two.
+// earnedFirst credits, which is the number of credits that a new peer gets. If an idle peer has n
+// credits and n is less than earnedFirst, the peer keeps half of the n credits, but at least two.
 func restingCredits(n uint32) uint32 {
 	if n >= earnedFirst {
 		return earnedFirst

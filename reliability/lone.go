@@ -7,14 +7,14 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A lone reply is a packet with data that also carries the first ACK of a request. While a lone
-// reply is in flight, its sender has no other packet in flight. An immediate ACK of a lone reply
-// would usually need a packet without data, which would wake a process. The receiver of a lone
-// reply is allowed to delay its ACK until the next request can carry it. The sender of the lone
-// reply therefore uses a longer time-out. The longer time-out of a lone reply does not slow down
-// loss recovery. When a lone reply is lost, the ACK of the request is lost with it, so that the
-// peer retransmits the request after the ordinary time-out. When the request arrives a second time,
-// the sender of the lone reply concludes that the reply was lost, and retransmits the reply.
+// A lone reply is a packet that carries both data and the first ACK of a request, and is the only
+// packet in flight of its sender. An immediate ACK of a lone reply would usually need a packet
+// without data, which would wake a process. The receiver of a lone reply is allowed to delay its
+// ACK until the next request can carry it. The sender of the lone reply therefore uses a longer
+// time-out. The longer time-out of a lone reply does not slow down loss recovery. When a lone reply
+// is lost, the ACK of the request is lost with it, so that the peer retransmits the request after
+// the ordinary time-out. When the request arrives a second time, the sender of the lone reply
+// concludes that the reply was lost, and retransmits the reply.
 //
 //	peer    request -->            request + ACK -->             request -->        copy -->
 //	sender           <-- answer                     <-- answer        lost <-- answer     <-- answer

@@ -86,7 +86,7 @@ func (s *Sender) nextOpen(n seq.Num) seq.Num {
 }
 
 // nextAside returns the first sequence number, not before n, of a packet that is marked in the
-// bitmap "aside", or s.next if there is none.
+// bitmap "aside", or s.next if no such packet is marked.
 func (s *Sender) nextAside(n seq.Num) seq.Num {
 	if s.marks == nil {
 		return s.next

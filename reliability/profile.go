@@ -60,7 +60,7 @@ func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 	s.updateSendLimit()
 }
 
-// Expire queues the segments whose time-out has expired for retransmission. Expire returns a Sender
+// Expire queues each segment whose time-out has expired for retransmission. Expire returns a Sender
 // that can possibly send more packets than before the call, or nil if there is no such Sender. The
 // caller must repeat the call of Expire until the result is nil.
 func (r *Recovery) Expire(now mono.Time) *Sender { return r.profile.expire(now) }

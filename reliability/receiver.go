@@ -214,7 +214,7 @@ func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 // OutOfOrder writes a bitmap to the slice "words", which says which packets have arrived after the
 // first gap in the sequence numbers. Bit i of words[w] stands for the packet with the number
 // Next()+1+64w+i. OutOfOrder returns the number of words up to the last one that is not zero. If
-// the slice is too short, OutOfOrder omits the packets with the highest numbers.
+// the slice "words" is too short, OutOfOrder omits the packets with the highest numbers.
 func (r *Receiver) OutOfOrder(words []uint64) int {
 	left := r.held
 	for w := range words {

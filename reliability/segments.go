@@ -111,7 +111,7 @@ func newSegments(count int) (Segments, error) {
 func (s *Segments) State(t Token) State { return s.segs[t].state }
 
 // Owner returns the number of the Sender that has sent the segment, and the segment's sequence
-// number. The caller must call Owner only for a segment in the state Posted or Resend.
+// number. The caller may call Owner only for a segment in the state Posted or Resend.
 func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 	return s.segs[t].owner, s.segs[t].seq
 }

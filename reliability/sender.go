@@ -46,7 +46,7 @@ type Sender struct {
 	bytesMax  int     // limit of bytes in flight: see BoundBytes
 	raisedAt  mono.Time
 	rested    bool // half of the credits were given up since raisedAt, or raisedAt is unset
-	// The field "blocked" is true if NoteBlocked was called in the present round trip.
+	// The field "blocked" says whether NoteBlocked was called in the present round trip.
 	blocked   bool
 	patient   bool // a lone reply is in flight, whose ACK may be delayed: see lone.go
 	withholds bool // the packet numbered withheld was not sent
@@ -124,7 +124,7 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 // new packets. Credits expire when the credit limit was last raised creditLease ago or earlier, and
 // no packet except a lone reply (a packet whose ACK may be delayed) is in flight. A sender keeps
 // only a few of its expired credits (see restingCredits), because the peer can have granted the
-// rest to other senders.
+// expired credits to different senders.
 func (s *Sender) Rest(now mono.Time) {
 	if (s.oldest == s.next || s.patient) && now.Sub(s.raisedAt) >= creditLease {
 		s.rest() // seldom: Rest is small enough to be inlined
@@ -167,7 +167,7 @@ func (s *Sender) updateSendLimit() {
 func (s *Sender) Open() bool { return s.next.Before(s.sendLimit) && s.bytes < s.bytesMax }
 
 // Room returns how many packets may be sent at present, without regard to their sizes. The caller
-// of Room must also observe the byte limit (see BoundBytes).
+// of Room must observe the byte limit in addition (see BoundBytes).
 func (s *Sender) Room() int {
 	if s.bytes >= s.bytesMax {
 		return 0
@@ -263,7 +263,7 @@ func (s *Sender) Number() uint32 { return s.number }
 // Hasten ends the longer time-out of a lone reply (a packet whose ACK the peer is allowed to
 // delay). After Hasten, the lone reply has the time-out of an ordinary packet sent at the time
 // "now". The caller must call Hasten when it sends a packet after a lone reply, because the peer
-// does not delay the ACK of this packet, which covers the lone reply, too.
+// does not delay the ACK of this packet, and this ACK covers the lone reply as well.
 func (s *Sender) Hasten(now mono.Time) {
 	if s.patient {
 		s.patient = false

@@ -215,7 +215,7 @@ func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 }
 
 // Requeued updates the fragments for which calls of Flush and Fence wait, after some fragments have
-// moved from one flow to the other. For each flow, the function "last" returns the last queued
+// moved between the two flows (send queues). The function "last" returns, for each flow, the last
 // fragment that was queued after at most "fences" calls of Fence.
 func (q *Queue[F]) Requeued(last func(fences uint32) Tails[F]) {
 	if q == nil {

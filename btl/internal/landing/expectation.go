@@ -25,7 +25,7 @@ type Expectation[E any] struct {
 	puts   progress // the peer's latest put
 	// The field "next" is the Expectation of the peer whose chunks usually arrive in the poll after
 	// this peer's chunks. The field "rival" is the Expectation of the peer whose chunks arrived most
-	// recently in the poll after this peer's chunks, if this peer is not that of the field "next".
+	// recently in the poll after this peer's chunks, unless it is the peer of the field "next".
 	next, rival *Expectation[E]
 }
 

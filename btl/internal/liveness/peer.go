@@ -21,8 +21,8 @@ const (
 	// peer is declared dead although packets from it arrive. If a peer sends packets but does not
 	// acknowledge the oldest packet in flight, it is possible that the path merely loses many packets.
 	oldestTriesMin = 8
-	// lifeRound is the time of silence after which a peer is asked whether it has restarted. lifeRound
-	// is also the minimum interval between two questions whether the peer has restarted.
+	// lifeRound is the time of silence after which a peer is asked whether it has restarted. Two
+	// questions whether the peer has restarted are at least lifeRound apart.
 	lifeRound = 40 * time.Millisecond
 )
 

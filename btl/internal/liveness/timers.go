@@ -20,7 +20,7 @@ import (
 //     still has the old connection.
 //   - If, over a reliable fabric, an ACK or credits of the peer are outstanding, the peer is asked
 //     for this ACK or these credits.
-//   - In any other state of the endpoint, a keep-alive probe is sent if it is due.
+//   - If none of the conditions above is true, a keep-alive probe is sent if it is due.
 
 // Watch contains an endpoint's timer, the purpose of the timer, and the arrival times of the peer's
 // packets.

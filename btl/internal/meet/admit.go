@@ -104,7 +104,7 @@ func (s *Handshakes[E]) onFirstHello(
 
 // accept makes a half-open endpoint for a Hello. If the limit on half-open endpoints is reached,
 // accept ends the oldest half-open endpoint of that host which has the most half-open endpoints.
-// The caller must call accept only if HalfOpenFull returns false.
+// The caller may call accept only if HalfOpenFull returns false.
 func (s *Handshakes[E]) accept(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer frag.Reject) {

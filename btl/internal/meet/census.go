@@ -57,7 +57,7 @@ func (c *Census[E]) HostOf(addr string) string {
 // apart, each address counts as its own host.
 func (c *Census[E]) SameHost(a, b string) bool { return c.HostOf(a) == c.HostOf(b) }
 
-// SameAddress reports whether two addresses are equal except for the port. The caller must call
+// SameAddress reports whether two addresses are equal except for the port. The caller may call
 // SameAddress only if TellsHosts returns true.
 func (c *Census[E]) SameAddress(a, b string) bool {
 	first, second := c.hosts.FormatName([]byte(a)), c.hosts.FormatName([]byte(b))
@@ -125,7 +125,7 @@ func (c *Census[E]) HalfOpenSpent() bool { return c.HalfOpen >= c.limits.HalfOpe
 
 // OldestHalfOpen returns the oldest half-open endpoint of the host that has the most half-open
 // endpoints. If several hosts have the largest number of half-open endpoints, OldestHalfOpen takes
-// the host that reached this number first. The caller must call OldestHalfOpen only if there is a
+// the host that reached this number first. The caller may call OldestHalfOpen only if there is a
 // half-open endpoint.
 func (c *Census[E]) OldestHalfOpen() E { return c.halves.oldest() }
 

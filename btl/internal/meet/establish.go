@@ -127,7 +127,7 @@ func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 }
 
 // maybeStale reports whether the peer was silent for more than a round of Hellos, so that the
-// peer's endpoint possibly no longer exists or has another connection tag. While maybeStale returns
+// peer's endpoint possibly no longer exists or has a new connection tag. While maybeStale returns
 // true, this side sends Hellos both with and without the peer's connection tag, because any
 // endpoint of the peer can answer a Hello without a tag.
 func (s *Handshakes[E]) maybeStale(ep E) bool {

@@ -72,8 +72,8 @@ func (t *Table[E]) Holds(ep E) bool {
 	return int(slot) < len(t.All()) && t.At(slot) == ep
 }
 
-// Add gives an endpoint a slot and an unpredictable connection tag. The caller must call Add only
-// if a slot is free.
+// Add gives an endpoint a slot and an unpredictable connection tag. The caller may call Add only if
+// a slot is free.
 func (t *Table[E]) Add(ep E, random uint64) {
 	e := t.end(ep)
 	t.births++

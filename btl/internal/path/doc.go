@@ -1,6 +1,6 @@
-// Package path runs the path MTU searches to a module's peers, and measures round trips. A further
-// task of package path is to detect overruns of the receive buffer, which occur if peers have more
-// credits than the buffer has room for.
+// Package path runs the path MTU searches to a module's peers, and measures round trips. The type
+// Overruns detects overruns of the receive buffer, which occur if peers have more credits than the
+// buffer has room for.
 //
 //	Begin, Pong, Lost, Delivered,  +-------+   Host (send a Ping, use a size, end a narrow path)
 //	Refused, Expire -------------> | Paths |--> pmtu.Search, one for each endpoint

@@ -69,7 +69,7 @@ func (p *Path) Holes() int {
 // acknowledges at present.
 func (p *Path) WantsDelivered() bool { return p.wants }
 
-// Delivered records the arrival of a packet (see pmtu.Search.Delivered). The caller must call
+// Delivered records the arrival of a packet (see pmtu.Search.Delivered). The caller may call
 // Delivered only while WantsDelivered returns true.
 func (p *Path) Delivered(now, sentAt Time, sizeBytes int, uncoalesced bool) {
 	p.Search.Delivered(now, sentAt, sizeBytes, uncoalesced)

@@ -6,8 +6,8 @@ import (
 )
 
 // An endpoint's fragments wait in two flows (queues) until they are sent. The small flow is the
-// queue of fragments that fit into one packet. The small flow also includes the open Pack, a packet
-// to which small messages can still be added. The large flow is the queue of fragments that need
+// queue of fragments that fit into one packet. An open Pack (a packet to which small messages can
+// still be added) belongs to the small flow. The large flow is the queue of fragments that need
 // several packets (chunks). The send queues (flows) of all endpoints take turns by deficit round
 // robin (Shreedhar and Varghese 1995). A send queue waits for its turn at most until each queue
 // before it has sent one quantum of bytes. If a packet exceeds the rest of a queue's quantum, it is

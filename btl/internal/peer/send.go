@@ -19,8 +19,8 @@ type SendOptions struct {
 	Told   bool // an error is reported to the caller, and not by the next Flush
 }
 
-// Send sends or queues fragment f, as the comment of btl.Endpoint.Send describes. If Send returns
-// true, the send is done and f was freed.
+// Send sends or queues fragment f, as the comment of btl.Endpoint.Send describes. The result "done"
+// of Send says whether the send is already done, so that fragment f was freed.
 func (tx Sender) Send(ep *Endpoint, now mono.Time, f *Fragment, how SendOptions) (
 	done bool, err error,
 ) {

@@ -22,7 +22,7 @@ const (
 const (
 	// BaseBytes is the datagram size that every path should carry (BASE_PLPMTU of RFC 8899).
 	BaseBytes = 1200
-	// GrainBytes is the precision of the search, in bytes.
+	// GrainBytes is the precision, in bytes, with which the search finds the path MTU.
 	GrainBytes = 8
 	// ProbesMax is the maximum number of probes in a round, not counting probes of the base size and
 	// of the smallest size.
@@ -417,7 +417,7 @@ func (p *Search) Narrow(now mono.Time, after time.Duration) bool {
 		p.tries >= roundsMax && now.Sub(p.DoubtSince) >= after
 }
 
-// Reason returns a text that explains why the present datagram size is in use.
+// Reason returns a text that explains why the search uses the present datagram size.
 func (p *Search) Reason() string {
 	switch {
 	case p.Stage == Doubting:

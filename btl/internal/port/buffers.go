@@ -130,8 +130,8 @@ func (b *buffers) TakeControl(c *Channel, to fabric.Addr) (buf fabric.Buf, ok bo
 	return b.TakePart(to), true
 }
 
-// TakePart takes a control buffer for a Part (slice of a packet) to an address. The caller must
-// call TakePart only if a control buffer is free (see FreeParts).
+// TakePart takes a control buffer for a Part (slice of a packet) to an address. The caller may call
+// TakePart only if a control buffer is free (see FreeParts).
 func (b *buffers) TakePart(to fabric.Addr) fabric.Buf {
 	n := len(b.FreeCtl) - 1
 	buf := b.FreeCtl[n]

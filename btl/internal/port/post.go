@@ -11,7 +11,7 @@ import (
 // buffer is free again when Inject returns.
 
 // Put adds the packet in buffer "b" to the batch. The argument sizeBytes of Put is the length of
-// this packet. The caller must call Put only if the result of Room is positive.
+// this packet. The caller may call Put only if the result of Room is positive.
 func (c *Channel) Put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 	s := c.Next(b)
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
@@ -19,7 +19,7 @@ func (c *Channel) Put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 }
 
 // Next adds a send of buffer "b" to the batch, and returns the new entry of the batch. The caller
-// must set all fields of the new entry. The caller must call Next only if the result of Room is
+// must set all fields of the new entry. The caller may call Next only if the result of Room is
 // positive.
 func (c *Channel) Next(b fabric.Buf) *fabric.Send {
 	c.p.State[b] |= Busy
@@ -158,7 +158,7 @@ func (c *Channel) PostOne() {
 }
 
 // Inject immediately posts a packet of at most Caps.InjectBytes. The buffer "b" is free again when
-// Inject returns. The caller must call Inject only if the batch is empty. Inject returns the errors
+// Inject returns. The caller may call Inject only if the batch is empty. Inject returns the errors
 // of the provider unchanged.
 func (c *Channel) Inject(b fabric.Buf, sizeBytes int, to fabric.Addr) error {
 	s := &c.Batch[:1][0]

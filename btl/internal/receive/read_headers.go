@@ -33,9 +33,9 @@ type deferredReceive struct {
 	Pending bool
 }
 
-// decode parses a packet's header into the arrival "in", and looks up the endpoint. decode reports
-// whether the packet must be processed further. decode returns false for a packet that it has
-// dropped and counted, and for a handshake packet, which it has processed.
+// decode parses a packet's header into the arrival "in", and looks up the endpoint. The result of
+// decode says whether the caller must process the packet. decode returns false for a packet that it
+// has dropped and counted, and for a handshake packet, which it has processed.
 func (rx *Receiver) decode(c *port.Channel, comp *fabric.Completion, in *arrival) bool {
 	rx.Count[stats.CntReceived]++
 	if comp.Errno != 0 {

@@ -51,7 +51,7 @@ func (rx *Receiver) tooLong(h *frag.Header) bool {
 	return most != 0 && h.SizeBytes > most
 }
 
-// unwantedReason returns the reason for the Nack that refuses a chunk of a fragment that is too
+// unwantedReason returns the reason for the Nack that refuses a chunk because its fragment is too
 // long.
 func unwantedReason(ep *peer.Endpoint) uint8 {
 	if ep.ID.Operates {

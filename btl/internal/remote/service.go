@@ -110,10 +110,10 @@ func (s *Service[F]) NotifyPut(f F, tag uint8, says []byte) *Operation[F] {
 	return o
 }
 
-// AskGet makes a get that reads bytes of a peer's region into the memory "mem". The caller must
-// call AskGet only if MayGet returns true for the peer. The get's number and the handle of the
-// memory "mem" contain the same random number. Two different random numbers would not be safer,
-// because the packet of the get contains both the get's number and the memory's handle.
+// AskGet makes a get that reads bytes of a peer's region into the memory "mem". The caller may call
+// AskGet only if MayGet returns true for the peer. The get's number and the handle of the memory
+// "mem" contain the same random number. Two different random numbers would not be safer, because
+// the packet of the get contains both the get's number and the memory's handle.
 func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, random uint64) (
 	o *Operation[F],
 ) {

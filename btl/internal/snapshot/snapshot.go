@@ -1,4 +1,4 @@
-// Package snapshot publishes numbers of one goroutine, so that other goroutines can read them
+// Package snapshot publishes numbers of one goroutine, so that any goroutine can read these numbers
 // without a lock.
 //
 //	owner     version 4 --Store 5, values, 6--> version 6

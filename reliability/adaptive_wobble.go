@@ -4,10 +4,10 @@ import "time"
 
 // wobble counts turns, which are the rounds in which the lowest round trip begins to fall after a
 // rise, or to rise after a fall. A round is the time of about one round trip. A round has a turn if
-// the lowest round trip clearly falls in this round and clearly rose in the previous round, or
-// clearly rises and clearly fell. While a queue fills or drains, the lowest round trip changes in
-// the same direction for several rounds. If a program on the path, such as a tunnel in user space,
-// is scheduled irregularly, the lowest round trip moves up and down from round to round.
+// its lowest round trip has clearly fallen after a clear rise in the previous round, or has clearly
+// risen after a clear fall. While a queue fills or drains, the lowest round trip changes in the
+// same direction for several rounds. If a program on the path, such as a tunnel in user space, is
+// scheduled irregularly, the lowest round trip moves up and down from round to round.
 type wobble struct {
 	latest time.Duration // the least round trip of the latest round; 0: unknown
 	change time.Duration // from the round before the latest round to the latest round

@@ -9,33 +9,34 @@ import (
 // The methods Add, AddLanded and BeginLanded return the errors below, ErrKind or ErrBounds, without
 // wrapping them.
 var (
-	// ErrMismatch means that a chunk's header and earlier chunks of the same fragment have different
-	// fragment sizes, tags or chunk sizes.
+	// ErrMismatch means that the fragment size, the tag or the chunk sizes in a chunk's header differ
+	// from those of earlier chunks of the same fragment.
 	ErrMismatch = errors.New("frag: chunk contradicts its fragment")
 	// ErrOverlap means that the chunk was already received.
 	ErrOverlap = errors.New("frag: chunk received before")
-	// ErrTooLarge means that a fragment is larger than PoolConfig.FragBytesMax.
+	// ErrTooLarge means that the size of a fragment exceeds PoolConfig.FragBytesMax.
 	ErrTooLarge = errors.New("frag: fragment exceeds the limit")
 	// ErrSlot means that the peer has too many unfinished fragments.
 	ErrSlot = errors.New("frag: too many unfinished fragments")
-	// ErrNotBegun means that a chunk, which the fabric should have written directly to the buffer of
-	// its fragment, is not in this buffer.
+	// ErrNotBegun means that a chunk is not in the buffer of its fragment, although the fabric should
+	// have written the chunk directly to this buffer.
 	ErrNotBegun = errors.New("frag: landed chunk is not in its fragment's memory")
 	// ErrBudget means that the reassembly memory reached its limit, BytesMax or PeerBytesMax of
-	// PoolConfig. After ErrBudget, the caller may later call Add again with the same packet.
+	// PoolConfig. After ErrBudget, the caller may repeat the call of Add with the same packet later.
 	ErrBudget = errors.New("frag: reassembly memory exhausted")
-	// ErrShare is an ErrBudget that the peer itself has caused, so that memory of other peers would
-	// not help. The peer has reached PeerBytesMax or its limit on unfilled memory, or has sent a chunk
-	// too far ahead.
+	// ErrShare is an ErrBudget that the peer itself has caused, so that the pool could not help by
+	// freeing memory of its fellow peers. Causes of ErrShare are that the peer has reached
+	// PeerBytesMax or its limit on unfilled memory, or has sent a chunk too far ahead of the bytes
+	// that have arrived.
 	ErrShare = fmt.Errorf("%w by the peer itself", ErrBudget)
 )
 
 // Scarce reports whether an error of Add or Reserve means that all peers together have used up the
-// pool's memory. Scarce returns false for ErrShare, which the peer itself has caused.
+// pool's memory. ErrShare is not such an error, because the peer itself has caused it.
 func Scarce(err error) bool { return errors.Is(err, ErrBudget) && !errors.Is(err, ErrShare) }
 
 // ActiveMax is the largest number of unfinished fragments of one Assembler. ActiveMax is half of
-// the largest send window in packets, because a fragment that is divided into chunks takes at least
+// the default send window in packets, because a fragment that is divided into chunks takes at least
 // two packets.
 const ActiveMax = 2048
 
@@ -49,13 +50,14 @@ const (
 // Assembler reassembles the fragments of one peer from chunks. An Assembler without unfinished
 // fragments takes a few words of memory. An Assembler with unfinished fragments has a table of 8 to
 // ActiveMax entries. The table index of a fragment is its id modulo the length of the table. A zero
-// Assembler is not ready for use before Init is called.
+// Assembler must not be used before a call of Init.
 type Assembler struct {
 	pool        *Pool
 	slots       []*Message
 	activeBytes int64
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
-	// allowanceBytes is the peer's allowance for unfilled memory.
+	// allowanceBytes is how many bytes of memory that no chunk has filled the peer is allowed to use,
+	// in addition to a constant.
 	allowanceBytes int32
 	active         int16 // at most ActiveMax
 	starter        bool  // the memory of a fragment is only large enough for its first packet
@@ -70,23 +72,24 @@ func (a *Assembler) Active() int { return int(a.active) }
 // ActiveBytes returns the total capacity, in bytes, of the buffers of all unfinished fragments.
 func (a *Assembler) ActiveBytes() int64 { return a.activeBytes }
 
-// ArrivedBytes returns the number of received bytes of the unfinished fragments.
+// ArrivedBytes returns how many bytes of the unfinished fragments have been received.
 func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
 
 // Add copies the payload of the chunk with header h to the buffer of its fragment. Decode must have
 // accepted the header h, and h must not have FlagPut. If the chunk completes the fragment, Add
-// returns the message, which the caller must release by Message.Release. If the fragment is not
-// complete, Add returns nil instead of a message. The argument inOrder of Add says whether the
-// packet is the next in sequence from the peer.
+// returns the message, which the caller must release by Message.Release. While chunks of the
+// fragment are missing, Add returns nil instead of a message. The argument inOrder of Add says
+// whether the packet is the next in sequence from the peer.
 //
 // An error of Add leaves the Assembler unchanged. The caller must not acknowledge the packet if Add
-// returns an error. The errors ErrBudget and ErrSlot of Add are temporary. Any error of Add other
-// than ErrBudget and ErrSlot means that the peer violates the protocol.
+// returns an error. The errors ErrBudget and ErrSlot of Add are temporary. All errors of Add except
+// ErrBudget and ErrSlot mean that the peer violates the protocol.
 //
 // The last FragBytesMax bytes below each memory limit (BytesMax and PeerBytesMax) are reserved for
-// fragments whose packets arrive in order. A fragment may use the memory reserve only if its first
-// packet arrives in order. Without a memory reserve, fragments that begin after a lost packet could
-// take all memory. The receiver would then refuse the retransmission of the lost packet for ever.
+// fragments whose packets arrive in order. A fragment may use the reserved memory only if the first
+// packet of the fragment arrives in order. Without reserved memory, fragments that begin after a
+// lost packet could take all memory, so that the receiver would refuse the retransmission of the
+// lost packet for ever.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
 	m, chunk, _, err := a.place(h, len(payload), inOrder, nil)
 	if err != nil {
@@ -108,10 +111,9 @@ func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*M
 	return nil, nil
 }
 
-// The method "place" finds the fragment of a received chunk or begins a new fragment, and enlarges
-// the fragment's buffer if the chunk (n bytes) does not fit. The argument "leaving" of the method
-// "place" may be nil, and otherwise is a fragment whose memory will be free before the chunk is
-// added.
+// The method "place" finds or creates the fragment of a received chunk of n bytes, and enlarges the
+// fragment's buffer if the chunk does not fit into it. If the argument "leaving" of the method
+// "place" is not nil, it is a fragment whose memory will be free before the chunk is added.
 func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	m *Message, chunk uint32, begun bool, err error,
 ) {
@@ -139,9 +141,10 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 }
 
 // AddLanded works like Add for a chunk that the fabric has already written to the reassembly buffer
-// of its fragment. The chunk has payloadBytes of payload. The fabric must have written the chunk to
-// memory that ChunkMemory has returned. AddLanded returns ErrNotBegun if the chunk belongs to no
-// unfinished fragment, or if the fragment's buffer is too short for the chunk.
+// of its fragment. The payload of the chunk has payloadBytes bytes. The fabric must have written
+// the chunk to memory that ChunkMemory has returned. AddLanded returns ErrNotBegun if the chunk
+// does not belong to an unfinished fragment, or if the fragment's buffer is too short for the
+// chunk.
 func (a *Assembler) AddLanded(h *Header, payloadBytes int) (*Message, error) {
 	chunk, err := locate(h, payloadBytes)
 	if err != nil {
@@ -162,10 +165,10 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes int) (*Message, error) {
 	return nil, nil
 }
 
-// BeginLanded works like AddLanded, for a fragment of which no chunk has been added yet. The
-// argument "mem" of BeginLanded is memory that Anticipate returned, to which the fabric must have
-// written the fragment's first chunk. BeginLanded returns ErrNotBegun if mem is not the buffer that
-// the new fragment would get. The argument inOrder of BeginLanded, and all errors except
+// BeginLanded works like AddLanded, for the first chunk that is added to a fragment. The argument
+// "mem" of BeginLanded is memory that Anticipate returned, to which the fabric must have written
+// the fragment's first chunk. BeginLanded returns ErrNotBegun if the memory "mem" is not the buffer
+// that the new fragment would get. The argument inOrder of BeginLanded, and all errors except
 // ErrNotBegun, have the same meaning as in Add.
 func (a *Assembler) BeginLanded(h *Header, payloadBytes int, inOrder bool, mem []byte,
 ) (*Message, error) {
@@ -194,8 +197,9 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes int, inOrder bool, mem [
 
 // Anticipate works like ChunkMemory, for a fragment of which no chunk has arrived. Anticipate
 // returns memory of the idle buffer that the next fragment of the given size will get, or nil if
-// there is no idle buffer of this size. The fabric may write to the memory that Anticipate returned
-// until the pool next allocates or takes back a reassembly buffer of any peer.
+// the pool has no idle buffer of this size. The fabric may write to the memory that Anticipate
+// returned until the next time that the pool allocates or takes back a reassembly buffer for any
+// peer.
 func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	maxBytes int,
 ) []byte {
@@ -211,8 +215,8 @@ func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 }
 
 // The method "whole" rounds maxBytes down to a number of whole chunks, starting with the chunk at
-// the given offset. If the remainder of the fragment fits in maxBytes, the method "whole" returns
-// the remainder's length.
+// the given offset. If the whole rest of the fragment, from the given offset on, fits in maxBytes,
+// the method "whole" returns the length of this rest.
 func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 	rest, limit := uint64(sizeBytes-offset), uint64(max(maxBytes, 0))
 	if rest <= limit {
@@ -228,15 +232,16 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 
 // ChunkMemory returns a part of an unfinished fragment's buffer, to which the fabric may write the
 // payloads of the next chunks without a copy. The memory that ChunkMemory returns begins at the
-// given offset, is at most maxBytes long, contains only whole chunks, and ends before the next
-// chunk that was already received. ChunkMemory returns nil if there is no unfinished fragment with
-// the id fragID, or if no chunk of the fragment begins at the given offset. ChunkMemory also
-// returns nil if the chunk at the offset was already received, or if it does not fit in maxBytes or
-// in the fragment's buffer.
+// given offset, has room for whole chunks with a total size of at most maxBytes, and ends before
+// the next chunk that was already received. ChunkMemory returns nil if no unfinished fragment has
+// the id fragID, or if no chunk of the fragment begins at the given offset. A further reason for a
+// nil result of ChunkMemory is that the chunk at the given offset was already received, or does not
+// fit in maxBytes or in the fragment's buffer.
 //
-// The fabric may write to the memory that ChunkMemory returned until one of its chunks is added, or
-// until the fragment is complete or discarded. If the fabric writes the payload of a wrong packet
-// to the memory of a chunk, the right payload overwrites it when Add adds the chunk.
+// The fabric may write to the memory that ChunkMemory returned until a chunk in this memory is
+// added, or until the fragment is complete or discarded. If the fabric writes the payload of a
+// wrong packet to the memory of a chunk, Add later overwrites this payload with that of the right
+// packet.
 func (a *Assembler) ChunkMemory(fragID, offset uint32, maxBytes int) []byte {
 	m := a.find(fragID)
 	if m == nil || offset >= m.sizeBytes || int64(offset) >= m.roomBytes() {
@@ -294,7 +299,7 @@ func (m *Message) mark(h *Header, chunk uint32) error {
 }
 
 // The method "gap" returns how many consecutive chunks are missing, starting with the chunk of the
-// given index. The result is at most limit.
+// given index. The result of the method "gap" is limited to the argument "limit".
 func (m *Message) gap(chunk, limit uint32) uint32 {
 	word := chunk >> 6
 	n := uint32(bits.TrailingZeros64(m.have[word] >> (chunk & 63)))
@@ -332,8 +337,8 @@ func (a *Assembler) find(fragID uint32) *Message {
 }
 
 // The method "enter" puts a new fragment into the Assembler's table of unfinished fragments. If the
-// table has less than 2^slotBits entries, the method "enter" enlarges the table to 2^slotBits
-// entries.
+// Assembler's table has less than 2^slotBits entries, the method "enter" enlarges the table to
+// 2^slotBits entries.
 func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	if len(a.slots) < 1<<slotBits {
 		a.grow(slotBits)
@@ -345,9 +350,9 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 }
 
 // slotBits returns the base-2 logarithm of the table size that a new fragment requires. The
-// required size is the smallest one, not below the present size, at which the new fragment collides
-// with no existing fragment. If fragments would collide even in the largest table, slotBits returns
-// a number above tableSlotsMaxBits.
+// required table size is the smallest one, not below the present size, at which no existing
+// fragment has the table index of the new fragment. If two fragments would have the same table
+// index even in the largest table, slotBits returns a number above tableSlotsMaxBits.
 func (a *Assembler) slotBits(fragID uint32) int {
 	if len(a.slots) == 0 {
 		return tableSlotsMinBits
@@ -388,9 +393,9 @@ func (a *Assembler) remove(m *Message) {
 	}
 }
 
-// Drop discards all unfinished fragments when the connection to the peer has ended. Drop does not
-// affect messages that Add has already returned. After Drop, the Assembler may be used for another
-// peer.
+// Drop discards all unfinished fragments when the connection to the peer has ended. Messages that
+// Add has already returned stay valid after Drop. After Drop, the caller may use the Assembler for
+// a new peer.
 func (a *Assembler) Drop() {
 	for i := 0; a.active > 0; i++ {
 		if m := a.slots[i]; m != nil {
@@ -401,8 +406,8 @@ func (a *Assembler) Drop() {
 	a.allowanceBytes = 0
 }
 
-// Forget discards the unfinished fragment with the given id, if there is one. The caller calls
-// Forget when the sender has cancelled the fragment.
+// Forget discards the unfinished fragment with the id fragID, and does nothing if no unfinished
+// fragment has this id. The caller calls Forget when the sender has cancelled the fragment.
 func (a *Assembler) Forget(fragID uint32) {
 	if m := a.find(fragID); m != nil {
 		a.discard(m)
@@ -420,8 +425,7 @@ func (p *Pool) getTable(slotBits int) []*Message {
 	return make([]*Message, 1<<slotBits)
 }
 
-// putTable gives an empty table of unfinished fragments back to the pool. All entries of the table
-// must be nil.
+// putTable returns a table of unfinished fragments, which must be empty, to the pool.
 func (p *Pool) putTable(t []*Message) {
 	kept := &p.tables[bits.TrailingZeros(uint(len(t)))-tableSlotsMinBits]
 	if len(*kept) < tablesKept {
@@ -429,7 +433,8 @@ func (p *Pool) putTable(t []*Message) {
 	}
 }
 
-// Check returns an error for the first invariant of the Assembler that does not hold.
+// Check returns an error for the first invariant of the Assembler that does not hold, or nil if all
+// of them hold.
 func (a *Assembler) Check() error {
 	if a.active == 0 && len(a.slots) == 0 && a.activeBytes == 0 && a.emptyBytes == 0 {
 		return nil

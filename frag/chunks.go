@@ -34,8 +34,8 @@ func (g grid) size(index uint32) uint32 {
 }
 
 // start returns the offset of the chunk with the given index in its fragment. The result of the
-// method "start" has 64 bits, because the offset can exceed 32 bits if the index is beyond the last
-// chunk.
+// method "start" has 64 bits, because for an index beyond the last chunk the offset can be larger
+// than 32 bits allow.
 func (g grid) start(index uint32) uint64 {
 	if index == 0 {
 		return 0
@@ -45,8 +45,8 @@ func (g grid) start(index uint32) uint64 {
 
 func (g grid) chunks(sizeBytes uint32) uint32 { return 1 + Chunks(sizeBytes-g.first, g.chunk) }
 
-// locate checks whether n bytes at the given offset of a fragment are exactly one chunk, and
-// returns the index of the chunk.
+// locate returns the index of the chunk of n bytes that begins at the given offset of a fragment,
+// and reports whether there is such a chunk.
 func (g grid) locate(sizeBytes, offset uint32, n int) (chunk uint32, ok bool) {
 	if g.first == 0 || g.chunk == 0 || g.first > sizeBytes || offset >= sizeBytes {
 		return 0, false

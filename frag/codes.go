@@ -2,10 +2,11 @@ package frag
 
 import "fmt"
 
-// With the codes below, a module tells a peer why it refuses a packet or ends a connection. Section
-// 8 of docs/protocol.md has a table of the codes.
+// With the codes below, a module tells a peer why the module refuses a packet or ends a connection.
+// Section 8 of docs/protocol.md has a table of the codes.
 
-// In a Nack, the header field for the tag contains the reason why a packet is refused.
+// In a Nack, the header field for the tag contains the reason why a packet is refused, which is one
+// of the codes below.
 const (
 	// NackAccess means that the memory region of a put does not exist, is too small, or is not
 	// writable.
@@ -14,23 +15,24 @@ const (
 	NackNoHandler = 2
 	// NackRecord means that the receiver has no handler for the tag of one fragment in a Pack (a
 	// packet of several small fragments). The payload of a Nack with NackRecord is the tag without a
-	// handler, in one byte. On a network without loss, all other fragments of the refused Pack were
-	// delivered. On any other network, no fragment of the refused Pack was delivered.
+	// handler, in one byte. On a network without loss, those fragments of the Pack whose tag has a
+	// handler were delivered. On a network that can lose packets, no fragment of the refused Pack was
+	// delivered.
 	NackRecord = 3
 	// NackMemory means that the receiver had no memory to reassemble the packet's fragment. On a
 	// network without loss, the sender must send the whole fragment again after NackMemory.
 	NackMemory = 4
-	// NackBounds means that an operation would access memory that is not aligned, or that is outside
-	// of the memory region. A peer that has not announced FeatureOps receives NackAccess instead of
-	// NackBounds.
+	// NackBounds means that an operation would access memory at an address that is not aligned, or
+	// outside of the memory region. A peer that has not announced FeatureOps receives NackAccess
+	// instead of NackBounds.
 	NackBounds = 5
 	// NackRight means that the memory region does not permit the operation. A peer that has not
 	// announced FeatureOps receives NackAccess instead of NackRight.
 	NackRight = 6
 )
 
-// In a Reject, the header field for the tag contains the reason why a Hello is refused. A receiver
-// treats an unknown reason as RejectFull.
+// In a Reject, the header field for the tag contains the reason why a Hello is refused, which is
+// one of the codes below. A receiver treats an unknown reason of a Reject as RejectFull.
 const (
 	RejectVersion = 1 // no common protocol version; the payload has the known ones
 	RejectFull    = 2 // the receiver takes no more peers
@@ -40,11 +42,11 @@ const (
 	RejectFeature = 6 // a required feature or a critical extension is unknown
 	RejectCrowded = 7 // too many peers at this address
 	RejectAddress = 8 // an address in the Hello is unusable
-	// RejectKept means that the receiver's application has stored the connection request, and will
-	// accept or refuse it later. The payload of a RejectKept is the time, in milliseconds, after which
-	// the peer must send its Hello again. If the payload of a RejectKept is 0, the application has
-	// already decided about the request, and the peer must send its Hello again immediately. A module
-	// sends a RejectKept only to a peer that has announced FeatureKept.
+	// RejectKept means that the application of the Hello's receiver has stored the connection request,
+	// and will accept or refuse it later. The payload of a RejectKept is the time, in milliseconds,
+	// after which the peer must send its Hello again. If the payload of a RejectKept is 0, the
+	// application has already decided about the request, and the peer must send its Hello again
+	// immediately. A module sends a RejectKept only to a peer that has announced FeatureKept.
 	RejectKept = 9
 
 	rejectLast = RejectKept
@@ -52,9 +54,9 @@ const (
 
 // The payload of a Bye is a code that says why the connection ends. After a Bye with ByeClosed or a
 // code of at least ByeOwner, the connection ends when all packets sent before the Bye have arrived.
-// After a Bye with any other code, the connection ends immediately, because the sender of the Bye
-// has already discarded the connection. A receiver treats an unknown code below ByeOwner as
-// ByeAborted.
+// After a Bye with a code from 1 to ByeOwner-1, the connection ends immediately, because the sender
+// of the Bye has already discarded the connection. A receiver of a Bye treats an unknown code below
+// ByeOwner as ByeAborted.
 const (
 	ByeClosed  = 0 // the sender has closed the connection; no payload
 	ByeAborted = 1 // the sender's application has aborted the connection
@@ -62,8 +64,8 @@ const (
 	ByeNarrow  = 3 // the path carries no datagrams of the minimum size
 	ByeBroken  = 4 // the receiver of the Bye, or the fabric, has broken the protocol
 	ByeDead    = 5 // the receiver of the Bye has acknowledged nothing for too long
-	// If the sender's application closes the connection with a code of its own (0 to ByeOwnerMax), the
-	// Bye carries ByeOwner plus this code.
+	// If the application of the Bye's sender closes the connection with a code that it has chosen (0
+	// to ByeOwnerMax), the code in the Bye is ByeOwner plus this code.
 	ByeOwner    = 0x8000
 	ByeOwnerMax = 0x7FFF
 )
@@ -80,7 +82,7 @@ func ByeCode(payload []byte) uint16 {
 }
 
 // PutByeCode writes the payload of a Bye to b, and returns the length of the payload. The payload
-// of a Bye with ByeClosed is empty, and with any other code it has ByeCodeBytes.
+// of a Bye is empty for the code ByeClosed, and ByeCodeBytes long for all other codes.
 func PutByeCode(b []byte, code uint16) int {
 	if code == ByeClosed {
 		return 0

@@ -1,10 +1,10 @@
 // Package frag is the wire format of the transport. Package frag encodes and decodes packet
-// headers, handshake packets (Hellos) and module names, cuts fragments into packets, and
-// reassembles fragments. The file docs/protocol.md describes the protocol byte by byte, for other
-// implementations.
+// headers, handshake packets (Hellos) and module names, divides large fragments into chunks, and
+// reassembles the chunks. The file docs/protocol.md describes the protocol byte by byte, so that it
+// can be implemented a second time.
 //
-// Every packet is one datagram. A datagram is a header and a payload, little-endian without
-// padding.
+// Every packet is one datagram. A datagram consists of a header and a payload, with little-endian
+// numbers and without padding.
 //
 //	 0  magic u8, version and kind u8, flags u8, tag u8
 //	 4  conn u64
@@ -17,13 +17,13 @@
 //	extra of FlagOp     operation u32, code u8, notice u8, zero u16
 //	payload of a Pack   records, tag u8, flags u8, lengthBytes u16, then so many bytes
 //
-// Decoding is total, which means that any bytes give a packet or an error and never a panic.
-// Decoding is also canonical, which means that only one encoding of each packet is accepted.
+// Decoding is total, which means that it yields a packet or an error for any bytes, and never
+// panics. Decoding is canonical, which means that only one encoding of each packet is accepted.
 // Reserved fields of a packet must be zero, and the length fields must match the datagram exactly.
 //
 // A fragment that is larger than a packet is divided into chunks of equal length, except that the
-// first chunk and the last chunk may have other lengths. The receiver has an Assembler for the
-// chunks of each peer. All Assemblers of a module take their buffers from one Pool.
+// length of the first chunk and of the last chunk can be different. The receiver has an Assembler
+// for the chunks of each peer. All Assemblers of a module take their buffers from one Pool.
 //
 //	                Add, new id              Add, last one missing         Message.Release
 //	(Pool, idle) --------------> assembling ---------------------> message ---------------> (Pool)
@@ -32,12 +32,12 @@
 //
 // The Assembler copies a chunk to its position in the fragment's buffer (Add), or accepts a chunk
 // that the fabric has already written to this position (ChunkMemory, AddLanded). A bitmap with one
-// bit per chunk detects chunks that arrive twice. The bitmap grows with the fragment's buffer. Each
-// byte of a complete message was received from the peer, so that a reused buffer reveals none of
-// its previous content. Every size that a peer can choose is bounded. A Pool limits the size of a
-// fragment, the number of unfinished fragments of a peer, and the memory for unfinished fragments
-// of each peer and of all peers.
+// bit per chunk serves to detect chunks that arrive twice. The bitmap of received chunks grows with
+// the fragment's buffer. A message is complete only if each of its bytes was received from the
+// peer, so that a reused buffer reveals none of its previous content. Every size that a peer can
+// choose is bounded. A Pool limits the size of a fragment, the number of unfinished fragments of a
+// peer, and the memory for unfinished fragments of each peer and of all peers.
 //
-// Any goroutine may call the functions of package frag. A Pool, its Assemblers and its Messages
-// must be used by only one goroutine at a time, which is the one that calls the module's Progress.
+// Any goroutine may call the functions of package frag. Only one goroutine at a time, the one that
+// calls the module's Progress, may use a Pool, its Assemblers and its Messages.
 package frag

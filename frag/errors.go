@@ -2,21 +2,21 @@ package frag
 
 import "errors"
 
-// The decoders of package frag return the errors below without wrapping, so that a flood of invalid
-// packets causes no memory allocation.
+// The decoders of package frag return the errors below without wrapping them, so that a flood of
+// invalid packets causes no memory allocation.
 var (
 	// ErrShort means that the packet is shorter than the header of a packet of its kind.
 	ErrShort = errors.New("frag: packet shorter than its header")
 	// ErrMagic means that the first byte is not Magic.
 	ErrMagic = errors.New("frag: not a packet of this protocol")
-	// ErrVersion means that the packet has an unknown protocol version. ForeignHello decides
-	// whether to answer a packet of another protocol version with a Reject.
+	// ErrVersion means that the packet has an unknown protocol version. For a packet with an unknown
+	// protocol version, ForeignHello decides whether it is answered with a Reject.
 	ErrVersion = errors.New("frag: unknown protocol version")
 	// ErrKind means that the packet has an undefined kind. Assembler.Add returns ErrKind for any
 	// packet that is not a Chunk of a message.
 	ErrKind = errors.New("frag: unknown packet kind")
-	// ErrFlags means that the packet has a reserved flag, has a flag that the kind of the packet
-	// does not permit, or lacks a flag that the kind requires.
+	// ErrFlags means that the packet has a reserved flag, has a flag that its kind does not permit, or
+	// lacks a flag that its kind requires.
 	ErrFlags = errors.New("frag: flags invalid for this packet kind")
 	// ErrTag means that the packet's header has a reserved tag, or a tag that packets of its kind must
 	// not have.

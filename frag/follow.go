@@ -1,9 +1,9 @@
 package frag
 
 // Followers computes the headers of the chunks that follow a given chunk of a fragment and have the
-// same size as this chunk. Followers requires that the packets have consecutive packet numbers and
-// consecutive sequence numbers, and carry no ACK. The headers of consecutive chunks differ only in
-// the packet number, the sequence number and the offset.
+// same size as this chunk. The packets of these chunks must have consecutive packet numbers and
+// consecutive sequence numbers, and must carry no ACK. The headers of consecutive chunks differ
+// only in the packet number, the sequence number and the offset.
 type Followers struct {
 	words [HeaderBytesMax / 8]uint64 // the next header, as encoded by Encode
 	step  uint64                     // payload bytes of each packet
@@ -12,11 +12,12 @@ type Followers struct {
 	op    bool
 }
 
-// The constants below are the indices of the 64-bit words of a header that differ between two
-// consecutive chunks. The packet number is the upper half of the word with the index wordNumber.
-// The sequence number is the lower half of the word with the index wordSeq, and the upper half of
-// this word is zero. The offset of a chunk is the lower half of the word with the index wordOffset.
-// The offset of a put takes the whole word with the index wordPut.
+// The headers of two consecutive chunks differ only in the 64-bit words whose indices are the
+// constants below. The packet number is in the upper half of the header word with the index
+// wordNumber. The sequence number is in the lower half of the header word with the index wordSeq,
+// and the upper half of this word is zero. The offset of a chunk is in the lower half of the header
+// word with the index wordOffset. The offset of a put takes the whole header word with the index
+// wordPut.
 const (
 	wordNumber = 1
 	wordSeq    = 2
@@ -26,8 +27,9 @@ const (
 	oneNumber  = 1 << 32
 )
 
-// After sets f to the headers of the chunks that follow the chunk with the header h. All fields of
-// h must be set. If the next chunk has a different size, f is empty.
+// After sets the Followers f to the headers of the chunks that follow the chunk with the header h.
+// All fields of the header h must be set. If the chunk that follows has a different size, After
+// makes f empty.
 func (f *Followers) After(h *Header) {
 	var b [HeaderBytesMax]byte
 	next := *h

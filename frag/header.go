@@ -17,7 +17,7 @@ const (
 	VersionLimit = 15
 )
 
-// Kind is the type of a packet, in the low nibble of the packet's second byte.
+// Kind is the type of a packet, which is in the low nibble of the packet's second byte.
 type Kind uint8
 
 // Only packets of the kinds Frag, Chunk and Pack have a sequence number of their own.
@@ -72,8 +72,8 @@ const (
 	// Frag or a Chunk.
 	FlagPut Flags = 1 << 1
 	// FlagDup says that the packet's acknowledgement only answers duplicate packets. An
-	// acknowledgement with FlagDup is no sign of a lost packet, even if it repeats the previous one.
-	// FlagDup requires FlagAck.
+	// acknowledgement with FlagDup is no sign of a lost packet, even if it repeats the previous
+	// acknowledgement. FlagDup requires FlagAck.
 	FlagDup Flags = 1 << 2
 	// FlagSack says that the payload of an Ack is a Sack (selective acknowledgement). FlagSack is
 	// permitted only in an Ack, and only if both ends have announced FeatureSack.
@@ -87,15 +87,15 @@ const (
 	// immediately. FlagAsk is permitted only in an Ack, and only if both ends have announced
 	// FeatureAsk.
 	FlagAsk Flags = 1 << 5
-	// FlagLater permits the receiver to delay the acknowledgement of the packet for longer than usual.
-	// FlagLater is permitted only if both ends have announced FeatureLater, and only in a Frag with
-	// FlagAck and a tag other than TagBye and TagVoid.
+	// FlagLater permits the receiver to delay the acknowledgement of the packet for longer than the
+	// ACK delay from its Hello. FlagLater is permitted only if both ends have announced FeatureLater,
+	// and only in a Frag with FlagAck and a tag other than TagBye and TagVoid.
 	FlagLater Flags = 1 << 7
 )
 
-// The receiver chooses the handler for a fragment by its tag, which is in a Frag, in a Chunk, or in
-// a record of a Pack. Tags above TagUserMax belong to the transport, and those without a constant
-// below are reserved. The header of a put or a Pack has tag 0.
+// The receiver chooses the handler for a fragment by the fragment's tag, which is in the header of
+// a Frag or a Chunk, or in a record of a Pack. Tags above TagUserMax belong to the transport, and
+// such a tag without a constant below is reserved. The header of a put or a Pack has tag 0.
 const (
 	TagUserMax = 0xEF // the largest tag that a caller may use
 	TagVoid    = 0xFE // an empty Frag that replaces a packet refused with a Nack
@@ -131,8 +131,9 @@ const (
 	CreditBytesAll  = 1<<16 - 1
 )
 
-// Header is a decoded packet header. The fields Kind and Flags of a header determine which other
-// fields are valid. Decode sets header fields that are not valid to zero, and Encode ignores them.
+// Header is a decoded packet header. The fields Kind and Flags of a header determine which of the
+// remaining fields are valid. Header fields that are not valid are set to zero by Decode, and
+// ignored by Encode.
 type Header struct {
 	Conn      uint64 // the receiver's connection tag; 0 only in a Hello before the tag is known
 	Handle    uint64 // FlagPut: the target region
@@ -141,14 +142,14 @@ type Header struct {
 	// Pack, Seq is the packet's own sequence number. In a Hello or HelloAck, Seq is the first sequence
 	// number that the sender will use. In a Nack, Seq is the sequence number of the refused packet. In
 	// an Ack with FlagAsk, Seq is the sequence number up to which an acknowledgement is requested. In
-	// packets of the other kinds Seq is zero.
+	// a Part, Seq is the sequence number of the original packet.
 	Seq seq.Num
 	// Ack is the highest sequence number that the packet's sender has received in order. Ack is valid
 	// only with FlagAck.
 	Ack seq.Num
-	// Number is the lower half of the packet number. On each channel of a connection, every
+	// Number is the lower half (32 bits) of the packet number. On each channel of a connection, every
 	// transmission, including each retransmission, has a new packet number. If the connection tag Conn
-	// is 0, the packet number is also 0.
+	// is 0, the packet number is 0, too.
 	Number      uint32
 	FragID      uint32 // Chunk: id of the fragment, ascending per sender
 	SizeBytes   uint32 // Chunk: size of the whole fragment
@@ -156,13 +157,13 @@ type Header struct {
 	Op          uint32 // FlagOp: number of the operation, which the requester has chosen
 	PayloadLen  uint16 // payload bytes after the header
 	Credit      uint16 // FlagAck: packets after Ack that the sender has room for
-	// CreditBytes limits the total size of the packets with sequence numbers above Ack that the peer
-	// may send. CreditBytes is valid only with FlagAck. The unit of CreditBytes is CreditBytesUnit. If
-	// CreditBytes is CreditBytesAll, the peer has no limit in bytes.
+	// CreditBytes limits the total size of those packets from the peer that have sequence numbers
+	// above Ack. CreditBytes is valid only with FlagAck. The unit of CreditBytes is CreditBytesUnit.
+	// If CreditBytes is CreditBytesAll, the peer has no limit in bytes.
 	CreditBytes uint16
 	// FirstBytes and ChunkBytes are the chunk sizes of the fragment in a Chunk without FlagPut, and 0
-	// in other packets. FirstBytes is the size of the first chunk. ChunkBytes is the size of each
-	// later chunk, except that the last chunk may be shorter.
+	// in every packet that is not such a Chunk. FirstBytes is the size of the first chunk. ChunkBytes
+	// is the size of each chunk after the first one, except that the last chunk may be shorter.
 	FirstBytes uint16
 	ChunkBytes uint16
 	OpCode     OpCode // FlagOp: the role of the packet in the operation
@@ -189,7 +190,8 @@ func HeaderBytes(kind Kind, flags Flags) int {
 
 // Encode writes the header at the start of b, and returns the header's length, which is
 // HeaderBytes(h.Kind, h.Flags). The caller writes h.PayloadLen bytes of payload after the header.
-// Encode does not check the fields of the header. Encode panics if b is shorter than the header.
+// Encode does not check the fields of the header. Encode panics if the slice b is shorter than the
+// header.
 func (h *Header) Encode(b []byte) int {
 	c := (*[FragHeaderBytes]byte)(b)
 	le.PutUint32(c[0:], Magic|(Version<<4|uint32(h.Kind))<<8|uint32(h.Flags)<<16|uint32(h.Tag)<<24)
@@ -226,10 +228,9 @@ func (h *Header) Encode(b []byte) int {
 	return n
 }
 
-// Decode reads the whole datagram pkt into *h and returns the packet's payload, which aliases
-// pkt. Decode accepts only packets that Encode could have written, and returns a decoding error
-// of package frag for all other bytes. After an error the content of *h is undefined. Decode
-// never allocates.
+// Decode reads the whole datagram pkt into *h and returns the packet's payload, which aliases pkt.
+// If Encode could not have written the packet, Decode returns one of the decoding errors of package
+// frag (see ErrShort). After an error the content of *h is undefined. Decode never allocates.
 //
 // The caller decodes the payload by the function for the packet's kind, such as DecodeHello,
 // DecodeReject, DecodeRetry, NextRecord (for a Pack), DecodeSack or ByeCode.
@@ -237,8 +238,9 @@ func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 	return DecodeOver(pkt, 0, h)
 }
 
-// DecodeOver works like Decode, for a datagram that ends with a trailer of another protocol layer.
-// The trailer is overheadBytes long, at most OverheadBytesMax, and is not part of the payload.
+// DecodeOver works like Decode, for a datagram that ends with a trailer of a different protocol
+// layer. The trailer is overheadBytes long (at most OverheadBytesMax), and is not part of the
+// payload.
 func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err error) {
 	pkt = pkt[:max(0, len(pkt)-overheadBytes)]
 	n, err := decodeHeader(pkt, len(pkt), h)
@@ -255,13 +257,13 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 }
 
 // DecodeSplit works like Decode, for a datagram of sizeBytes of which only the first bytes are in
-// the slice "head", and the remaining bytes are in other memory. The slice "head" must contain the
-// whole header. DecodeSplit returns the length of the header, after which the payload begins.
-// DecodeSplit returns ErrKind for an undefined kind. DecodeSplit also returns ErrKind for a packet
-// whose payload only Decode can check. Decode checks the payload of a Pack, Hello, HelloAck,
-// Reject, Retry, Part, Ping or Pong, of a Nack with NackRecord, of an Ack with a Sack, and of a Bye
-// with a code. If DecodeSplit returns ErrKind, the caller must copy the whole datagram to one
-// buffer, and call Decode.
+// the slice "head", and the remaining bytes are outside of this slice. The slice "head" must
+// contain the whole header. DecodeSplit returns the length of the header, after which the payload
+// begins. DecodeSplit returns ErrKind for an undefined kind, and for a packet whose payload only
+// Decode can check. The payloads that Decode checks are those of a Pack, Hello, HelloAck, Reject,
+// Retry, Part, Ping or Pong, of a Nack with NackRecord, of an Ack with a Sack, and of a Bye with a
+// code. If DecodeSplit returns ErrKind, the caller must copy the whole datagram to one buffer, and
+// call Decode.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
 	if err != nil {
@@ -364,8 +366,8 @@ var allowedFlags = [16]Flags{
 	KindPack:  FlagAck | FlagDup,
 }
 
-// inFragment reports whether a chunk's offset and length are valid for the fragment's size. A chunk
-// of a put is allowed to begin at any offset of the fragment.
+// inFragment reports whether the offset and the length of a chunk are valid for the size of its
+// fragment. A chunk of a put is allowed to begin at any offset of the fragment.
 func (h *Header) inFragment() bool {
 	if h.Flags&FlagPut != 0 {
 		return h.PayloadLen != 0 && h.FirstBytes|h.ChunkBytes == 0 &&

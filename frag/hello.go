@@ -35,8 +35,8 @@ const (
 	extMoved         = 8
 )
 
-// A feature is an optional part of the protocol. The two ends of a connection use a feature if both
-// announce it in their Hellos.
+// A feature is an optional part of the protocol. A connection uses a feature if both ends of the
+// connection announce the feature in their Hellos.
 const (
 	// FeatureReliable says that the network of the Hello's sender does not lose, duplicate or reorder
 	// packets.
@@ -69,25 +69,25 @@ type Hello struct {
 	// Expected is 0, a module with any incarnation number can accept the Hello.
 	Expected uint64
 	// Nonce is a random number that the sender of a Hello chooses for each channel. A HelloAck or a
-	// Retry contains the nonce of the Hello that it answers. By returning the nonce, the peer proves
-	// that it has received the Hello on this channel.
+	// Retry contains the nonce of the Hello that it answers. By returning the nonce of a Hello, the
+	// peer proves that it has received the Hello on the channel for which the nonce was chosen.
 	Nonce    uint64
-	Features uint64 // optional abilities; the common ones of both ends are used
+	Features uint64 // optional abilities; those of both ends are used
 	Required uint64 // Features that the sender requires
 	// CommandName and DataName are the sender's endpoint addresses on the command channel and the data
 	// channel, as opaque bytes of at most AddrBytesMax. Encode omits CommandName or DataName if it is
-	// empty. In a Hello with cookies, CommandName and DataName are the addresses for which the cookies
-	// were issued.
+	// empty. In a Hello with cookies, CommandName and DataName are the sender's addresses for which
+	// the receiver has issued the cookies.
 	CommandName []byte
 	DataName    []byte
-	// CommandCookie and DataCookie are the cookies, of at most CookieBytesMax, that the sender of the
-	// Hello has received in Retry packets. Encode omits an empty cookie.
+	// CommandCookie and DataCookie are the cookies that the sender of the Hello has received in Retry
+	// packets, each of at most CookieBytesMax bytes. Encode omits an empty cookie.
 	CommandCookie []byte
 	DataCookie    []byte
 	Label         []byte // label that the sender's application chose; none if empty
-	// Moved redirects the receiver to another module in the process of the HelloAck's sender, and is
-	// the encoded Name of this module. Moved is permitted only in a HelloAck to a peer that has
-	// announced FeatureKept.
+	// Moved redirects the receiver of a HelloAck to a different module in the process of the
+	// HelloAck's sender, and is the encoded Name of this module. Moved is permitted only in a HelloAck
+	// to a peer that has announced FeatureKept.
 	Moved        []byte
 	AwayMs       uint32 // how long the sender may be silent while it computes, in ms
 	WindowPkts   uint32 // the sender's receive window, 1 to WindowMax
@@ -105,8 +105,8 @@ type Hello struct {
 
 	// Others and Critical describe the extensions whose types are unknown to DecodeHello. Others is
 	// the number of unknown extensions. Critical is the type (without the critical bit) of the first
-	// unknown extension that is marked as critical, or 0 if there is none. Encode ignores Others and
-	// Critical.
+	// unknown extension that is marked as critical, or 0 if no unknown extension is critical. Encode
+	// ignores Others and Critical.
 	Others   uint8
 	Critical uint8
 }
@@ -124,8 +124,8 @@ func (m *Hello) valid() bool {
 		m.Probe < ProbeCount && m.Proven <= ProvenAll && m.Overhead <= OverheadBytesMax
 }
 
-// The type "extension" describes a known extension of a Hello by its type, its largest length and
-// the field for its value.
+// The type "extension" describes a known extension of a Hello by the extension's type, its largest
+// length, and the Hello's field for its value.
 type extension struct {
 	kind, most int
 	value      *[]byte
@@ -182,8 +182,8 @@ func (m *Hello) Bytes() int {
 
 // Encode writes a whole Hello or HelloAck packet at the start of b, and returns the length of the
 // packet, m.Bytes(). The caller sets the fields Kind, Conn, Seq and Number of the header h, and
-// Encode sets its other fields. Encode panics if b is too short or a field of m is out of its
-// range.
+// Encode sets all remaining fields of h. Encode panics if the slice b is too short, or if a field
+// of the Hello is out of its range.
 func (m *Hello) Encode(b []byte, h *Header) int {
 	sizeBytes := m.Bytes()
 	if !m.valid() || len(m.Moved) > NameBytesMax {
@@ -240,9 +240,9 @@ func (m *Hello) Encode(b []byte, h *Header) int {
 }
 
 // DecodeHello decodes the payload of a Hello or HelloAck that Decode has accepted. The slices in *m
-// alias payload. DecodeHello returns ErrShort, ErrReserved, or (for a field out of its range or a
-// malformed extension) ErrHello. After an error the content of *m is undefined. DecodeHello never
-// allocates.
+// alias the slice "payload". The errors of DecodeHello are ErrShort, ErrReserved, and (for a field
+// out of its range or a malformed extension) ErrHello. After an error the content of *m is
+// undefined. DecodeHello never allocates.
 func DecodeHello(payload []byte, m *Hello) error {
 	if len(payload) < helloFixedBytes {
 		return ErrShort
@@ -277,8 +277,8 @@ func DecodeHello(payload []byte, m *Hello) error {
 }
 
 // decodeExtensions decodes the extensions in p. The extensions of a Hello must be in ascending
-// order of their types. Each type is permitted only once, and an extension of a known type must not
-// be empty.
+// order of their types. A Hello may contain each extension type only once, and an extension of a
+// known type must not be empty.
 func (m *Hello) decodeExtensions(p []byte) error {
 	for last := -1; len(p) > 0; {
 		if len(p) < extHeadBytes || len(p) < extHeadBytes+int(p[1]) {
@@ -327,8 +327,8 @@ func (m *Hello) extend(kind int, value []byte) bool {
 	return len(value) > 0 && len(value) <= e.most
 }
 
-// The function "away" decodes the value of the extension extAway, a number of milliseconds. For a
-// malformed value, the result is 0.
+// The function "away" decodes the value of the extension extAway, which is a number of
+// milliseconds. For a malformed value of the extension, the function "away" returns 0.
 func away(value []byte) uint32 {
 	if len(value) != awayBytes {
 		return 0

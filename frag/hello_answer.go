@@ -22,8 +22,8 @@ type Retry struct {
 }
 
 // Encode writes a whole Retry at the start of b, and returns the length of the packet. The argument
-// "tag" of Retry.Encode is the connection tag that the Hello contains (Hello.Tag). Encode panics if
-// a field is too long.
+// "tag" of Retry.Encode is the connection tag that the Hello contains (Hello.Tag). Retry.Encode
+// panics if a field of the Retry is out of its range.
 func (r *Retry) Encode(b []byte, tag uint64) int {
 	if len(r.Addr) > AddrBytesMax || len(r.Cookie) < 1 || len(r.Cookie) > CookieBytesMax ||
 		r.Probe >= ProbeCount {
@@ -39,9 +39,9 @@ func (r *Retry) Encode(b []byte, tag uint64) int {
 	return FragHeaderBytes + n
 }
 
-// DecodeRetry decodes the payload of a Retry that Decode has accepted. The slices in *r alias
-// payload. DecodeRetry returns ErrShort, ErrLength, ErrReserved, or (for a field out of its range)
-// ErrHello.
+// DecodeRetry decodes the payload of a Retry that Decode has accepted. The slices in *r alias the
+// slice "payload". The errors of DecodeRetry are ErrShort, ErrLength, ErrReserved, and (for a field
+// out of its range) ErrHello.
 func DecodeRetry(payload []byte, r *Retry) error {
 	if len(payload) < retryHeadBytes {
 		return ErrShort
@@ -72,8 +72,8 @@ func RetryBytes(addrBytes, cookieBytes int) int {
 }
 
 // The constants below are the length of a Hello of version 1, and the offsets of the fields that
-// ForeignHello reads. The prefix v1 in a name stands for version 1, and the prefix "later" stands
-// for all later versions.
+// ForeignHello reads. In the names of these constants, the prefix "v1" stands for protocol version
+// 1, and the prefix "later" stands for all versions above 1.
 const (
 	v1HelloBytes  = 208
 	v1TagAt       = 32
@@ -84,10 +84,11 @@ const (
 	laterExtendAt = FragHeaderBytes + helloFixedBytes
 )
 
-// ForeignHello examines a packet for which Decode returned ErrVersion. If the packet is a Hello of
-// another protocol version, the result "ok" is true, and f contains the fields that are needed to
-// answer the Hello with a Reject. For any other packet, the result "ok" is false. ForeignHello
-// reads only fields that are the same in all versions above 1.
+// ForeignHello examines a packet for which Decode returned ErrVersion. The result "ok" of
+// ForeignHello says whether the packet is a Hello of a foreign protocol version. The result f of
+// ForeignHello contains the fields of the Hello that are needed to answer it with a Reject. From a
+// Hello of a version above 1, ForeignHello reads only fields that have the same position in all
+// these versions.
 func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	if len(pkt) < 2 || pkt[0] != Magic || Kind(pkt[1]&0x0F) != KindHello {
 		return Foreign{}, false
@@ -118,8 +119,8 @@ func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	return f, true
 }
 
-// Foreign contains the fields that ForeignHello can decode from a Hello of another protocol
-// version.
+// Foreign contains the fields that ForeignHello can decode from a Hello whose protocol version is
+// not Version.
 type Foreign struct {
 	Tag         uint64 // the connection tag of the Hello's sender
 	Nonce       uint64 // 0 in version 1, which has none
@@ -132,9 +133,10 @@ type Reject struct {
 	Reason     uint8 // one of the Reject constants
 	VersionMin uint8 // the versions that the sender of the Reject speaks
 	VersionMax uint8 //
-	// If the Reason of a Reject is RejectOwner or RejectLater, its Code comes from the application
-	// that refuses the peer. If the Reason is RejectKept, the Code is a time in milliseconds. For all
-	// other Reasons, the Code is 0.
+	// If the Reason of a Reject is RejectOwner or RejectLater, the application that refuses the peer
+	// has chosen the Code. If the Reason of a Reject is RejectKept, the Code is a time in
+	// milliseconds. If the Reason of a Reject is none of RejectOwner, RejectLater and RejectKept, the
+	// Code is 0.
 	Code  uint16
 	Nonce uint64 // nonce of the Hello, which proves that the sender has received it
 }
@@ -171,7 +173,8 @@ func DecodeReject(h *Header, payload []byte) Reject {
 	}
 }
 
-// checkAnswer checks the tag, the numbers and the length in the header of a Reject or a Retry.
+// checkAnswer checks the tag, the sequence number, the packet number and the payload length in the
+// header of a Reject or a Retry.
 func checkAnswer(h *Header) error {
 	if h.Seq != 0 || h.Number != 0 {
 		return ErrReserved

@@ -6,8 +6,8 @@ import "gobtl/internal/seq"
 func SetNumber(b []byte, number uint32) { le.PutUint32(b[12:16], number) }
 
 // SetAck sets the acknowledgement in the encoded packet b, so that a retransmission carries the
-// latest acknowledgement. The argument "dup" of SetAck says whether SetAck sets FlagDup. The packet
-// must be of a kind that permits FlagAck.
+// latest acknowledgement. The argument "dup" of SetAck says whether SetAck sets FlagDup. The kind
+// of the packet b must be one that permits FlagAck.
 func SetAck(b []byte, ack seq.Num, credit, creditBytes uint16, dup bool) {
 	c := (*[FragHeaderBytes]byte)(b)
 	c[2] = c[2]&^byte(FlagDup|FlagLater) | byte(FlagAck)

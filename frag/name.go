@@ -11,8 +11,9 @@ const (
 	nameHeaderBytes = 16
 )
 
-// Name is the address of a module, which peers must know to connect to the module. Peers receive a
-// Name out of band, for example from a launcher's key-value store, a file or a command line.
+// Name is the address of a module. A peer needs the Name of a module to connect to it. Peers
+// receive a Name out of band, for example from a launcher's key-value store, a file or a command
+// line.
 type Name struct {
 	Provider     string // such as "ofi/udp", 1 to ProviderBytesMax printable ASCII
 	Incarnation  uint64 // random number of this run of the module, not 0
@@ -22,7 +23,7 @@ type Name struct {
 	Data         []byte
 }
 
-// Validate returns ErrName if a field of the Name is out of its range.
+// Validate returns nil if each field of the Name is in its range, and ErrName otherwise.
 func (n *Name) Validate() error {
 	if len(n.Provider) < 1 || len(n.Provider) > ProviderBytesMax || n.Incarnation == 0 ||
 		n.MTUBytes < MTUBytesMin || n.CommandBytes < MTUBytesMin ||
@@ -38,9 +39,9 @@ func (n *Name) Validate() error {
 	return nil
 }
 
-// Append appends the encoding of n to b, and returns the extended slice. The encoding has at most
-// NameBytesMax bytes. If a field of n is out of its range, Append returns ErrName and the unchanged
-// b.
+// Append appends the encoding of the Name n to b, and returns the extended slice. The encoding of a
+// Name has at most NameBytesMax bytes. If a field of the Name is out of its range, Append returns
+// ErrName and the unchanged slice b.
 func (n *Name) Append(b []byte) ([]byte, error) {
 	if err := n.Validate(); err != nil {
 		return b, err
@@ -54,8 +55,8 @@ func (n *Name) Append(b []byte) ([]byte, error) {
 	return append(b, n.Data...), nil
 }
 
-// ParseName decodes a Name that Append has encoded. If b is not an encoded Name, or if other bytes
-// follow the Name, ParseName returns ErrName. The result of ParseName shares no memory with b.
+// ParseName decodes a Name that Append has encoded. If b is not an encoded Name, or contains more
+// bytes after the Name, ParseName returns ErrName. The result of ParseName shares no memory with b.
 func ParseName(b []byte) (Name, error) {
 	if len(b) < nameHeaderBytes || b[0] != nameVersion {
 		return Name{}, ErrName

@@ -7,11 +7,11 @@ const FeatureOps uint64 = 1 << 2
 // OpCode is the type of a packet with FlagOp, such as a request to read memory.
 type OpCode uint8
 
-// Packets with the OpCode OpPart or OpPlaced are puts. Packets with any other OpCode are of the
-// kind Frag, without FlagPut.
+// Packets with the OpCode OpPart or OpPlaced are puts (packets with FlagPut). Packets with an
+// OpCode that is neither OpPart nor OpPlaced are of the kind Frag, without FlagPut.
 const (
-	// OpPart is a packet with data of a put that has a notice. The notice of a put is a message that
-	// the receiver passes to a handler when all bytes of the put have arrived.
+	// OpPart is a packet with data of a put that has a notice. The notice of a put is a short message
+	// that the receiver of the put passes to a handler when all bytes of the put have arrived.
 	OpPart OpCode = 1
 	// OpNotice carries the notice of a put, a message that the receiver passes to a handler when all
 	// bytes of the put have arrived. The tag of an OpNotice selects the handler, and the payload is
@@ -19,7 +19,7 @@ const (
 	OpNotice OpCode = 2
 	// OpPlaced is a packet that contains all bytes of a put and the put's notice, which is a message
 	// to a handler. The content of the notice is at the end of an OpPlaced's payload, and the header
-	// field OpBytes is its length.
+	// field OpBytes is the length of this content.
 	OpPlaced OpCode = 3
 	// OpGet is a request to read bytes of a memory region. The payload of an OpGet is an encoded Get,
 	// which is GetBytes long.
@@ -27,8 +27,8 @@ const (
 	// OpAtomic is a request to change a number in a memory region. The payload of an OpAtomic is an
 	// encoded Atomic, which is AtomicBytes long.
 	OpAtomic OpCode = 5
-	// OpResult is the answer to an OpAtomic with Fetch. The payload of an OpResult has 8 bytes, and is
-	// the value of the number before the change.
+	// OpResult is the answer to an OpAtomic with Fetch. The payload of an OpResult is the value of the
+	// number before the change, in 8 bytes.
 	OpResult OpCode = 6
 	// OpFailed is the answer to an OpGet whose bytes cannot be sent, for example because the memory
 	// region no longer exists. The payload of an OpFailed is the reason, which is one of the Nack
@@ -46,8 +46,9 @@ const (
 	FailedBytes     = 1
 )
 
-// For each OpCode, opPayload contains the smallest and the largest payload length. For each OpCode,
-// opPayload also says whether the packet has FlagPut, and whether it has a handler tag.
+// For each OpCode, the fields "least" and "most" of opPayload are the smallest and the largest
+// payload length. The fields "put" and "tag" of opPayload say whether packets with the OpCode have
+// FlagPut, and whether they have a handler tag.
 var opPayload = [...]struct {
 	least, most uint16
 	put, tag    bool
@@ -61,8 +62,9 @@ var opPayload = [...]struct {
 	OpFailed: {FailedBytes, FailedBytes, false, false},
 }
 
-// decodeOp decodes the header fields of a packet with FlagOp. If the OpCode is unknown or a
-// reserved field is not zero, decodeOp returns false.
+// decodeOp decodes those header fields that only packets with FlagOp have. decodeOp reports whether
+// these header fields are valid, which means that the OpCode is known and the reserved field is
+// zero.
 func (h *Header) decodeOp(e []byte) bool {
 	op := le.Uint64(e)
 	h.Op, h.OpCode, h.OpBytes = uint32(op), OpCode(op>>32), uint8(op>>40)
@@ -100,8 +102,8 @@ func (g *Get) Marshal(b []byte) {
 	le.PutUint64(p[24:], uint64(g.SizeBytes))
 }
 
-// DecodeGet decodes the payload of an OpGet, and returns true. If a reserved field is not zero,
-// DecodeGet returns false.
+// DecodeGet decodes the payload of an OpGet, and reports whether the reserved field of the payload
+// is zero, as it must be.
 func DecodeGet(b []byte, g *Get) bool {
 	p := (*[GetBytes]byte)(b)
 	*g = Get{
@@ -150,8 +152,8 @@ func (a *Atomic) Marshal(b []byte) {
 	le.PutUint64(p[32:], last)
 }
 
-// DecodeAtomic decodes the payload of an OpAtomic, and returns true. If the payload does not
-// describe a valid atomic operation, DecodeAtomic returns false.
+// DecodeAtomic decodes the payload of an OpAtomic, and reports whether the payload describes a
+// valid atomic operation.
 func DecodeAtomic(b []byte, a *Atomic) bool {
 	p := (*[AtomicBytes]byte)(b)
 	last := le.Uint64(p[32:])
@@ -177,8 +179,8 @@ func (a *Atomic) Valid() bool {
 	return a.WidthBytes == 8
 }
 
-// Apply returns the new value of a number to which the atomic operation is applied. The argument
-// "old" is the previous value.
+// Apply returns the value that a number has after the atomic operation. The argument "old" of Apply
+// is the value of the number before the atomic operation.
 func (a *Atomic) Apply(old uint64) uint64 {
 	v := old
 	switch a.Action {

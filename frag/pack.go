@@ -7,11 +7,11 @@ package frag
 //	|========|==========|=================|========================|
 //
 // The records of a Pack follow each other without padding up to the end of the payload. A record
-// with the flag Piece (bit 0 of its flags) contains a chunk of a larger fragment instead of a whole
-// fragment. A record with a chunk has an additional header of PieceExtraBytes before the payload,
-// which the record's lengthBytes includes. Only the first record and the last record of a Pack can
-// be chunks. If the first and the last record are chunks, the first record is the last chunk of one
-// fragment, and the last record is the first chunk of another fragment.
+// with the flag Piece (bit 0 of its flags) contains a chunk of a large fragment instead of a whole
+// fragment. A record with a chunk has a second header of PieceExtraBytes before the payload, which
+// counts as a part of the record's lengthBytes. Only the first record and the last record of a Pack
+// can contain chunks. If both the first and the last record contain a chunk, the first record is
+// the end of one fragment, and the last record is the beginning of a second fragment.
 //
 //	| end of A | B whole | C whole | beginning of D |
 const RecordHeaderBytes = 4
@@ -20,8 +20,8 @@ const RecordHeaderBytes = 4
 // record is a chunk.
 const PieceExtraBytes = chunkExtraBytes
 
-// The constants below are masks for the first two bytes of a record, read as one little-endian
-// number.
+// The constants below are masks for the number that the first two bytes of a record encode in
+// little-endian order.
 const (
 	recordTags     = 0x00FF
 	recordPiece    = 0x0100
@@ -30,7 +30,7 @@ const (
 
 // PutRecord writes a record with a whole fragment at the start of b, and returns the length of the
 // record, which is RecordHeaderBytes + len(payload). PutRecord does not check the tag and the
-// length. PutRecord panics if b is too short.
+// payload's length. PutRecord panics if the slice b is too short.
 func PutRecord(b []byte, tag uint8, payload []byte) int {
 	n := RecordHeaderBytes + len(payload)
 	le.PutUint32(b, uint32(tag)|uint32(len(payload))<<16)
@@ -39,7 +39,7 @@ func PutRecord(b []byte, tag uint8, payload []byte) int {
 }
 
 // Piece describes a chunk that is carried in a record of a Pack. The fields of Piece have the same
-// meaning as those of Header.
+// meaning as the fields of Header with the same names.
 type Piece struct {
 	FragID, SizeBytes, OffsetBytes uint32
 	FirstBytes, ChunkBytes         uint16
@@ -70,20 +70,21 @@ func readPiece(p []byte) (piece Piece, payloadBytes int) {
 	}, int(le.Uint16(p[2:])) - PieceExtraBytes
 }
 
-// NextRecord separates the first record of a Pack's payload from the other records. Decode must
-// have accepted the Pack. The caller passes the Pack's payload to the first call of NextRecord, and
-// the result "rest" of the previous call to each further call, until "rest" is empty. The results
-// of NextRecord alias the payload. If the record is a chunk (see IsPiece), the result "data" must
-// be decoded by DecodePiece.
+// NextRecord separates the first record of a Pack's payload from the records after it. Decode must
+// have accepted the Pack. The first call of NextRecord gets the Pack's payload, and each call after
+// it gets the result "rest" of the previous call, until "rest" is empty. The results of NextRecord
+// alias the payload. If the record contains a chunk (see IsPiece), the caller must decode the
+// result "data" by DecodePiece.
 func NextRecord(payload []byte) (tag uint8, data, rest []byte) {
 	n := RecordHeaderBytes + int(le.Uint16(payload[2:]))
 	return payload[0], payload[RecordHeaderBytes:n:n], payload[n:]
 }
 
 // RecordAt reads the header of one record in the payload of a Pack that Decode has accepted. The
-// argument "at" is the record's offset. The result "piece" of RecordAt is true if the record is a
-// chunk (see IsPiece). The result "end" of RecordAt is the offset at which the next record begins.
-// The content of a record begins RecordHeaderBytes after the start of the record.
+// argument "at" of RecordAt is the record's offset in the payload. The result "piece" of RecordAt
+// says whether the record contains a chunk (see IsPiece). The result "end" of RecordAt is the
+// offset at which the next record begins. The content of a record begins RecordHeaderBytes after
+// the start of the record.
 func RecordAt(payload []byte, at int) (tag uint8, piece bool, end int) {
 	head := le.Uint32(payload[at : at+RecordHeaderBytes])
 	return uint8(head), head&recordPiece != 0, at + RecordHeaderBytes + int(head>>16)
@@ -94,8 +95,8 @@ func RecordAt(payload []byte, at int) (tag uint8, piece bool, end int) {
 func IsPiece(payload []byte) bool { return payload[1]&(recordPiece>>8) != 0 }
 
 // DecodePiece decodes a record that is a chunk, writes the chunk's header fields to h, and returns
-// the chunk's payload, which aliases data. DecodePiece does not change the header fields that
-// belong to the whole packet, such as the sequence number and the ACK.
+// the chunk's payload, which aliases data. DecodePiece leaves the header fields of the whole
+// packet, such as the sequence number and the ACK, unchanged.
 func DecodePiece(tag uint8, data []byte, h *Header) (payload []byte) {
 	payload = data[PieceExtraBytes:]
 	e := (*[PieceExtraBytes]byte)(data)
@@ -169,8 +170,8 @@ func checkPiece(whole, p []byte, n int) error {
 	return nil
 }
 
-// inFragment reports whether the chunk's offset and its length payloadBytes are valid for the
-// fragment's size.
+// inFragment reports whether the offset and the length (payloadBytes) of a chunk are valid for the
+// size of its fragment.
 func (p *Piece) inFragment(payloadBytes int) bool {
 	g := grid{uint32(p.FirstBytes), uint32(p.ChunkBytes)}
 	if g.chunk < ChunkBytesMin {

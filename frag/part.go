@@ -17,8 +17,9 @@ import (
 //	| offsetBytes u32 | totalBytes u32 | bytes of the datagram, from offsetBytes on |
 //	|=================|================|============================================|
 //
-// The receiver may combine slices of different transmissions of a datagram. Two transmissions of a
-// datagram differ only in the first 32 bytes, which are always in the same slice.
+// The receiver may combine slices from two or more transmissions of the same datagram. Two
+// transmissions of a datagram differ only in the first 32 bytes, which are always in the same
+// slice.
 
 // The constants below are sizes of Parts (slices of a datagram), in bytes.
 const (
@@ -31,8 +32,8 @@ const (
 )
 
 // PartsOf returns the number of Parts of at most mtuBytes into which a packet of sizeBytes is
-// divided, and the slice length in each Part except the last one. mtuBytes must be large enough for
-// a Part with a slice of PartGrain bytes.
+// divided, and the length of the slice in each of these Parts except the last one. The argument
+// mtuBytes must be large enough for a Part with a slice of PartGrain bytes.
 func PartsOf(sizeBytes, mtuBytes int) (count, slice int) {
 	room := PartRoom(mtuBytes)
 	count = (sizeBytes + room - 1) / room
@@ -49,8 +50,8 @@ func PartRoom(sizeBytes int) int {
 
 // PutPart writes the header of a Part and the position of its slice at the start of b, and returns
 // their length, PartHeaderBytes. The caller sets the fields Conn, Number and Seq of the header h,
-// and PutPart sets its other fields. After the header of the Part, the caller must write the slice,
-// which is sliceBytes long.
+// and PutPart sets all remaining fields of h. After the header of the Part, the caller must write
+// the slice, which is sliceBytes long.
 func PutPart(b []byte, h *Header, offsetBytes, totalBytes, sliceBytes int) int {
 	*h = Header{
 		Kind: KindPart, Conn: h.Conn, Number: h.Number, Seq: h.Seq,
@@ -80,28 +81,29 @@ func checkPart(p []byte) error {
 	return nil
 }
 
-// ErrParts means that there is no memory to reassemble another datagram from slices. After
-// ErrParts, the caller may later call Add again with the same Part.
+// ErrParts means that there is no memory to reassemble one more datagram from slices. After
+// ErrParts, the caller may repeat the call of Add with the same Part later.
 var ErrParts = errors.New("frag: no memory for another datagram in Parts")
 
 // partsMax is the largest number of incomplete datagrams of one peer.
 const partsMax = 32
 
-// PartPool limits the memory for incomplete datagrams of all peers of a module together.
+// PartPool limits the memory that the incomplete datagrams from all peers of a module take
+// together.
 type PartPool struct {
 	bytesMax, bytes int
 }
 
 // NewPartPool returns a PartPool with a limit of bytesMax bytes. Slices of the next packet in
-// sequence are exempt from the limit, because slices of later packets could otherwise block the
-// next packet for ever.
+// sequence are exempt from the memory limit of a PartPool, because slices of later packets could
+// otherwise block the next packet for ever.
 func NewPartPool(bytesMax int) *PartPool { return &PartPool{bytesMax: bytesMax} }
 
 // Bytes returns the memory, in bytes, that the incomplete datagrams of all peers take.
 func (p *PartPool) Bytes() int { return p.bytes }
 
-// Parts reassembles those datagrams of one peer that arrive in slices. Parts allocates memory only
-// for bytes that have arrived. A zero Parts is not ready for use before Init is called.
+// Parts reassembles those datagrams from one peer that arrive in slices. Parts allocates memory
+// only for bytes that have arrived. A zero Parts must not be used before a call of Init.
 type Parts struct {
 	pool *PartPool
 	list []*partial // unordered
@@ -131,15 +133,16 @@ func (a *Parts) Init(pool *PartPool) { a.pool = pool }
 func (a *Parts) Active() int { return len(a.list) }
 
 // Add stores those bytes of a received Part that had not arrived before. If the Part completes its
-// datagram, Add appends the datagram to dst and returns the extended dst. The argument inOrder of
-// Add says whether the packet is the next in sequence from the peer. The argument "now" of Add is
-// the present time, in any unit (see Expire). If Add returns ErrParts, it has stored nothing.
+// datagram, Add appends the datagram to the slice "dst" and returns the extended slice. The
+// argument inOrder of Add says whether the packet is the next in sequence from the peer. The
+// argument "now" of Add is the present time, in the same unit as the argument of Expire. If Add
+// returns the error ErrParts, it has stored no byte of the Part.
 func (a *Parts) Add(h *Header, payload []byte, inOrder bool, now int64, dst []byte) (
 	[]byte, error,
 ) {
 	offset, total, slice := ReadPart(payload)
 	p := a.find(h.Seq)
-	if p != nil && p.total != total { // the packet was replaced by another
+	if p != nil && p.total != total { // a new packet has replaced the packet
 		a.remove(p)
 		p = nil
 	}
@@ -194,17 +197,17 @@ func (a *Parts) find(n seq.Num) *partial {
 	return nil
 }
 
-// The method "place" makes a free entry for datagram n in the list of incomplete datagrams, and
-// reports whether it succeeded. If the list of incomplete datagrams is full, the method "place"
-// discards the datagram with the highest sequence number above n, because datagrams with lower
-// numbers are needed first.
+// The method "place" makes room for datagram n in the list of incomplete datagrams, and reports
+// whether it succeeded. If the list of incomplete datagrams is full, the method "place" discards
+// the datagram with the highest sequence number above n, because datagrams with lower numbers are
+// needed first.
 func (a *Parts) place(n seq.Num) bool {
 	return len(a.list) < partsMax || a.evict(n)
 }
 
-// The method "room" reports whether the pool has memory for sizeBytes more of the datagram with the
-// sequence number n. If there is too little memory, the method "room" discards incomplete datagrams
-// with sequence numbers above n.
+// The method "room" makes sure that the pool has memory for sizeBytes more of datagram n, and
+// reports whether it succeeded. If the pool has too little memory, the method "room" discards
+// incomplete datagrams with sequence numbers above n.
 func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	for a.pool.bytes+sizeBytes > a.pool.bytesMax {
 		if !a.evict(n) {
@@ -214,9 +217,9 @@ func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	return true
 }
 
-// The method "evict" discards the incomplete datagram with the highest sequence number and returns
-// true, if this number is above n. If no incomplete datagram has a sequence number above n, the
-// method "evict" returns false.
+// The method "evict" discards the incomplete datagram with the highest sequence number above n. The
+// method "evict" reports whether it has found an incomplete datagram with a sequence number above
+// n.
 func (a *Parts) evict(n seq.Num) bool {
 	var last *partial
 	for _, p := range a.list {
@@ -239,13 +242,14 @@ func (a *Parts) Sweep(keep func(seq.Num) bool) {
 }
 
 // Expire discards each incomplete datagram whose first slice arrived at the time "since" or
-// earlier. A sender that still needs the datagram sends all slices again.
+// earlier. If the sender still needs to deliver a datagram that Expire has discarded, the sender
+// sends all slices of the datagram again.
 func (a *Parts) Expire(since int64) {
 	a.discard(func(p *partial) bool { return p.began <= since })
 }
 
 // Drop discards all incomplete datagrams when the connection to the peer has ended. After Drop, the
-// caller may use the Parts for another peer.
+// caller may use the Parts for a new peer.
 func (a *Parts) Drop() { a.discard(func(*partial) bool { return true }) }
 
 func (a *Parts) discard(which func(*partial) bool) {
@@ -272,7 +276,7 @@ func (a *Parts) remove(p *partial) {
 }
 
 // Check returns the number of stored bytes, and an error for the first invariant of Parts that does
-// not hold.
+// not hold, or nil if all of them hold.
 func (a *Parts) Check() (sizeBytes int, err error) {
 	if len(a.list) > partsMax {
 		return 0, fmt.Errorf("frag: %d datagrams in Parts", len(a.list))

@@ -1,8 +1,8 @@
 package frag
 
 // A Ping tests whether a datagram of a certain size reaches the peer, and whether the peer answers.
-// The size of a Ping is the size that is to be tested. A Pong is not larger than the Ping that it
-// answers.
+// The size of a Ping is the datagram size that the Ping tests. A Pong is at most as large as the
+// Ping that it answers.
 //
 //	payload of a Ping: nonce u64, then zeros
 //	payload of a Pong: nonce u64, that of the Ping
@@ -17,8 +17,9 @@ const (
 
 // EncodePing writes a whole Ping or Pong of sizeBytes at the start of b, and returns sizeBytes. The
 // caller sets the fields Kind (Ping or Pong), Conn and Number of the header h, and EncodePing sets
-// its other fields. The payload is the nonce followed by zeros. EncodePing panics if sizeBytes is
-// less than PingBytesMin, more than the longest packet, or more than len(b).
+// all remaining fields of h. The payload is the nonce followed by zeros. EncodePing panics if
+// sizeBytes is less than PingBytesMin, greater than the length of the longest packet, or greater
+// than len(b).
 func EncodePing(b []byte, h *Header, nonce uint64, sizeBytes int) int {
 	if sizeBytes < PingBytesMin || sizeBytes > FragHeaderBytes+PayloadBytesMax {
 		panic("frag: invalid Ping")

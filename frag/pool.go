@@ -6,7 +6,8 @@ import (
 	"math/bits"
 )
 
-// ErrConfig means that the limits of a PoolConfig contradict each other.
+// ErrConfig means that limits in a PoolConfig contradict each other, for example because BytesMax
+// is below FragBytesMax.
 var ErrConfig = errors.New("frag: invalid configuration")
 
 // Defaults of PoolConfig, in bytes.
@@ -17,16 +18,18 @@ const (
 	DefaultGrowBytes    = 1 << 20
 )
 
-// PoolConfig bounds the memory for reassembly. A zero field of PoolConfig means the default.
+// PoolConfig limits the memory for reassembly. Each zero field of a PoolConfig stands for the
+// default of this field.
 type PoolConfig struct {
 	// FragBytesMax is the size of the largest fragment that is reassembled. The module announces
 	// FragBytesMax in its Hello. The default of FragBytesMax is the smaller of DefaultFragBytesMax and
 	// BytesMax.
 	FragBytesMax uint32
-	// BytesMax limits the sum of the buffers of all unfinished fragments, unreleased messages and idle
-	// buffers. Beyond BytesMax, each Assembler may hold the first packet of one fragment that waits
-	// for memory (see Assembler.Reserve). BytesMax is at least FragBytesMax. The default of BytesMax
-	// is the larger of DefaultPoolBytesMax and FragBytesMax.
+	// BytesMax limits the total size of the buffers of unfinished fragments, the buffers of unreleased
+	// messages, and the idle buffers. In addition to the memory that BytesMax permits, each Assembler
+	// may hold the first packet of one fragment that waits for memory (see Assembler.Reserve).
+	// BytesMax is at least FragBytesMax. The default of BytesMax is the larger of DefaultPoolBytesMax
+	// and FragBytesMax.
 	BytesMax int64
 	// PeerBytesMax limits the total size of the buffers of one Assembler's unfinished fragments.
 	// Because of PeerBytesMax, a peer with many unfinished fragments cannot take all reassembly
@@ -35,18 +38,19 @@ type PoolConfig struct {
 	//
 	// The last FragBytesMax bytes below BytesMax and below PeerBytesMax are a reserve for fragments
 	// whose packets arrive in order (see Assembler.Add). BytesMax and PeerBytesMax should be much
-	// larger than FragBytesMax. If BytesMax and PeerBytesMax are not much larger than FragBytesMax,
-	// the receiver must refuse packets after each loss or reordering.
+	// larger than FragBytesMax, because the receiver must otherwise refuse packets after each loss or
+	// reordering.
 	PeerBytesMax int64
 	// GrowBytes is the size of the first buffer of a large fragment for which the pool has no idle
-	// buffer. The buffer of an unfinished fragment is enlarged to four times its size whenever it is
-	// full. A peer that announces a large fragment and sends only its first chunk therefore takes no
-	// more memory than GrowBytes. The default of GrowBytes is DefaultGrowBytes.
+	// buffer. Whenever the buffer of an unfinished fragment is full, the pool replaces it by a buffer
+	// of up to four times its size. A peer that announces a large fragment and sends only the
+	// fragment's first chunk therefore takes at most GrowBytes of memory. The default of GrowBytes is
+	// DefaultGrowBytes.
 	GrowBytes int64
 	// KeepBytes limits the total size of the idle buffers that the pool keeps for reuse. For a
-	// fragment larger than KeepBytes, the pool always allocates a new buffer, and does not keep it.
-	// The default of KeepBytes is DefaultKeepBytes, and a negative KeepBytes means that no idle
-	// buffers are kept.
+	// fragment larger than KeepBytes, the pool always allocates a new buffer, and frees this buffer
+	// after its use. The default of KeepBytes is DefaultKeepBytes, and a negative KeepBytes means that
+	// no idle buffers are kept.
 	KeepBytes int64
 }
 
@@ -72,8 +76,8 @@ func (c PoolConfig) withDefaults() PoolConfig {
 	return c
 }
 
-// Validate returns an error that wraps ErrConfig if the limits contradict each other. Validate
-// checks each zero field as if the field had its default value.
+// Validate returns an error that wraps ErrConfig if the limits in the PoolConfig contradict each
+// other, and nil otherwise. Validate checks each zero field as if the field had its default value.
 func (c PoolConfig) Validate() error {
 	c = c.withDefaults()
 	if c.FragBytesMax == 0 || c.BytesMax < int64(c.FragBytesMax) {
@@ -87,15 +91,15 @@ func (c PoolConfig) Validate() error {
 	return nil
 }
 
-// The capacities of reassembly buffers are size classes, with four sizes between each power of two
-// and the next one. The smallest capacity of a buffer is 1 KiB.
+// Reassembly buffers have a fixed set of capacities (size classes), with four capacities from each
+// power of two to the next one. The smallest capacity of a buffer is 1 KiB.
 const (
 	classBytesMinBits = 10
 	classesPerDouble  = 4
 	classCount        = (32-classBytesMinBits)*classesPerDouble + 1
 )
 
-// classOf returns the smallest size class whose buffers hold sizeBytes.
+// classOf returns the smallest size class whose buffers have room for sizeBytes.
 func classOf(sizeBytes uint32) int {
 	if sizeBytes <= 1<<classBytesMinBits {
 		return 0
@@ -113,8 +117,8 @@ func classBytes(class int) int64 {
 
 // Message is a fragment that is being reassembled, or a complete message on its way to its handler.
 type Message struct {
-	// Bytes is the content of the complete message, which is valid until Release is called. The
-	// capacity of Bytes is its length.
+	// Bytes is the content of the complete message. The slice Bytes is valid until Release is called.
+	// The capacity of Bytes is its length.
 	Bytes []byte
 	// Tag is the tag that selects the handler.
 	Tag uint8
@@ -168,7 +172,8 @@ func (m *Message) Release() {
 func (m *Message) CapBytes() int64 { return m.capBytes() }
 
 // Keep excludes a complete message from the memory limits of its pool. After Keep, the caller must
-// count CapBytes towards a memory limit of its own, and must call Return instead of Release.
+// count CapBytes towards a memory limit that the caller enforces, and must call Return instead of
+// Release.
 func (m *Message) Keep() {
 	if m.state != messageWhole {
 		panic("frag: message kept that is not whole")
@@ -177,7 +182,7 @@ func (m *Message) Keep() {
 	m.pool.activeBytes -= m.capBytes()
 }
 
-// Return gives the buffer of a message for which Keep was called back to the pool. The caller must
+// Return returns the buffer of a message, for which Keep was called, to the pool. The caller must
 // not use Bytes after Return.
 func (m *Message) Return() {
 	if m.state != messageKept {
@@ -193,8 +198,8 @@ type Pool struct {
 	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
 	// The field "favourite" of a Pool is the only fragment whose buffer may grow into the memory
-	// reserve (the last FragBytesMax bytes of each memory limit). If no fragment may grow into the
-	// memory reserve, the field "favourite" is nil.
+	// reserve (the last FragBytesMax bytes below each memory limit). While no fragment has the right
+	// to grow into the memory reserve, the field "favourite" is nil.
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message
@@ -203,7 +208,8 @@ type Pool struct {
 	tables [tableClasses][][]*Message
 }
 
-// NewPool returns an empty pool, or an error that wraps ErrConfig.
+// NewPool returns an empty pool with the limits cfg, or an error that wraps ErrConfig if cfg is
+// invalid.
 func NewPool(cfg PoolConfig) (*Pool, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -218,7 +224,8 @@ func (p *Pool) FragBytesMax() uint32 { return p.cfg.FragBytesMax }
 // messages.
 func (p *Pool) ActiveBytes() int64 { return p.activeBytes }
 
-// IdleBytes returns the total capacity of the idle buffers that the pool keeps for reuse.
+// IdleBytes returns the total capacity, in bytes, of the idle buffers that the pool keeps for
+// reuse.
 func (p *Pool) IdleBytes() int64 { return p.idleBytes }
 
 // The method "capacity" returns the size of the buffers of a size class, which is at most
@@ -228,8 +235,8 @@ func (p *Pool) capacity(class int) int64 {
 }
 
 // The method "get" returns a new Message with a buffer of the given size class, for the fragment to
-// which the chunk with the header h belongs. If the new buffer would raise the memory in use above
-// limitBytes, the method "get" returns nil.
+// which the chunk with the header h belongs. The method "get" returns nil if the new buffer would
+// raise the memory for unfinished fragments and unreleased messages above limitBytes.
 func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
@@ -249,8 +256,8 @@ func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	return m
 }
 
-// The method "expect" prepares a Message, which already has a buffer, for the fragment of the chunk
-// with the header h.
+// The method "expect" prepares a Message, which already has a buffer, for the fragment to which the
+// chunk with the header h belongs.
 func (m *Message) expect(h *Header) {
 	m.Tag, m.fragID, m.grid, m.sizeBytes = h.Tag, h.FragID, gridOf(h), h.SizeBytes
 	m.state, m.missing = messageAssembling, m.grid.chunks(h.SizeBytes)
@@ -292,17 +299,17 @@ func (p *Pool) beginClass(sizeBytes uint32) int {
 // growFactor is the factor by which a full reassembly buffer is enlarged.
 const growFactor = 4
 
-// grownClass returns the size class of the next larger buffer of a fragment, for a chunk of n bytes
-// that ends at the offset "end". The next larger buffer is at most growFactor times as large as the
-// bytes that have arrived, unless the chunk needs a larger buffer.
+// grownClass returns the size class of the buffer to which a fragment's buffer is enlarged for a
+// chunk of n bytes that ends at the offset "end". The enlarged buffer has about growFactor times
+// the number of bytes that have arrived at most, unless the chunk needs a larger buffer.
 func (m *Message) grownClass(end uint32, n int) int {
 	bytes := growFactor * min(m.capBytes(), m.arrivedBytes+int64(n))
 	return classOf(uint32(min(max(bytes, int64(end)), int64(m.sizeBytes))))
 }
 
-// The method "grow" gives a fragment a larger buffer of the given size class, and returns true. If
-// the larger buffer would raise the memory in use above limitBytes, the method "grow" returns
-// false.
+// The method "grow" gives a fragment a larger buffer of the given size class, and reports whether
+// it has done so. The method "grow" does nothing if the larger buffer would raise the memory for
+// unfinished fragments and unreleased messages above limitBytes.
 func (p *Pool) grow(m *Message, class int, limitBytes int64) bool {
 	more := p.capacity(class) - m.capBytes()
 	if p.activeBytes+more > limitBytes {
@@ -343,8 +350,8 @@ func (p *Pool) put(m *Message) {
 	p.evict(p.cfg.BytesMax - p.activeBytes)
 }
 
-// The method "evict" frees idle buffers, the largest ones first, until at most roomBytes of idle
-// buffers remain.
+// The method "evict" frees idle buffers, the largest ones first, until the total size of the
+// remaining idle buffers is at most roomBytes.
 func (p *Pool) evict(roomBytes int64) {
 	for class := classCount - 1; class >= 0 && p.idleBytes > roomBytes; class-- {
 		for p.idle[class] != nil && p.idleBytes > roomBytes {
@@ -356,7 +363,8 @@ func (p *Pool) evict(roomBytes int64) {
 	}
 }
 
-// Check returns an error for the first invariant of the pool that does not hold.
+// Check returns an error for the first invariant of the pool that does not hold, or nil if all of
+// them hold.
 func (p *Pool) Check() error {
 	if p.activeBytes < 0 || p.idleBytes < 0 || p.activeBytes+p.idleBytes > p.cfg.BytesMax ||
 		p.idleBytes > max(p.cfg.KeepBytes, 0) {
@@ -366,7 +374,7 @@ func (p *Pool) Check() error {
 	return nil
 }
 
-// CheckIdle works like Check, and also verifies the idle buffers.
+// CheckIdle verifies the pool as Check does, and in addition each idle buffer.
 func (p *Pool) CheckIdle() error {
 	idle := int64(0)
 	for class, m := range p.idle {

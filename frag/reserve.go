@@ -1,7 +1,7 @@
 package frag
 
-// Reservation is the result of Reserve. A Reservation describes the position of a chunk in its
-// fragment's buffer, for the later call of AddReserved.
+// Reservation is the result of Reserve. A Reservation, which the caller passes to AddReserved,
+// describes the position of a chunk in its fragment's buffer.
 type Reservation struct {
 	// Begun says that the chunk is the first one of its fragment to arrive.
 	Begun bool
@@ -10,18 +10,19 @@ type Reservation struct {
 	chunk uint32
 }
 
-// Reserve makes all checks of Add for a chunk of payloadBytes and reserves memory, but does not add
-// the chunk. The later call of AddReserved succeeds if no other chunk is added before it. Reserve
-// is for packets with chunks of two fragments, of which the receiver must accept either both chunks
-// or neither. For the second chunk of a packet, the argument "first" of Reserve is the Reservation
-// of the packet's first chunk. In all other cases, "first" is nil.
+// Reserve checks a chunk of payloadBytes as Add does, and reserves memory for the chunk, but does
+// not add the chunk. A call of AddReserved with the Reservation succeeds unless a chunk is added
+// between Reserve and AddReserved. Reserve is for packets with chunks of two fragments, because the
+// receiver must accept either both chunks or neither. For the second chunk of a packet, the
+// argument "first" of Reserve is the Reservation of the packet's first chunk. For the first chunk
+// of a packet, the argument "first" of Reserve is nil.
 //
 // If the packet's first chunk completes its fragment, the caller must release the completed Message
 // before adding the packet's second chunk. Until the completed Message is released, the buffers of
 // the packet's two fragments together may exceed the memory limits.
 //
-// The errors of Reserve are those of Add. If the caller refuses the packet after a successful
-// Reserve with Begun set, it must call Forget with the fragment's id.
+// Reserve returns the same errors as Add. If Reserve has succeeded with Begun set, but the caller
+// refuses the packet, the caller must call Forget with the id of the chunk's fragment.
 func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Reservation) (
 	r Reservation, err error,
 ) {

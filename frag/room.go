@@ -1,13 +1,13 @@
 package frag
 
-// The code in this file decides how much reassembly memory a fragment gets, and when. A fragment
-// that did not get all its memory with its first chunk may later grow into a memory reserve, which
-// only one fragment at a time uses.
+// The code in this file decides how much reassembly memory a fragment gets, and when. If the first
+// buffer of a fragment is too small for the whole fragment, the buffer may later grow into a memory
+// reserve, which only one fragment at a time uses.
 
 // Unfilled memory is memory that is allocated for the fragments of a peer, but not yet filled by
 // received chunks. Each peer has a limit on its unfilled memory. A peer's limit on unfilled memory
-// is 1/emptyPart of the pool's memory, after the memory reserve and the unfilled memory of other
-// peers were subtracted.
+// is 1/emptyPart of the pool's memory, minus the memory reserve and the unfilled memory of all
+// peers except this one.
 const emptyPart = 16
 
 // beginLeast is the smallest size, in bytes, of the first buffer of a new fragment whose peer has
@@ -22,7 +22,7 @@ func (m *Message) emptyBytes() int64 {
 	return m.capBytes() - m.arrivedBytes
 }
 
-// The method "fill" adds a number of bytes to the count of the fragment's arrived bytes.
+// The method "fill" records that a number of bytes of the fragment has arrived.
 func (a *Assembler) fill(m *Message, bytes int64) {
 	before := m.emptyBytes()
 	m.arrivedBytes += bytes
@@ -30,25 +30,27 @@ func (a *Assembler) fill(m *Message, bytes int64) {
 	a.allow(allowanceFactor * bytes)
 }
 
-// The allowance of a peer (Assembler.allowanceBytes) is the amount of unfilled memory that the peer
-// may use in addition to a constant. Each byte of a chunk that arrives raises the allowance by
-// allowanceFactor, up to allowanceMax. Memory that is freed unfilled lowers the allowance, which
-// can become negative. A peer can therefore make the module allocate at most a constant plus a
-// multiple of the bytes that the peer sends.
+// The allowance of a peer (Assembler.allowanceBytes) is the amount of allocated memory not yet
+// filled by chunks that the peer may use in addition to a constant. Each byte of a chunk that
+// arrives raises the allowance by allowanceFactor, up to allowanceMax. When memory is freed that no
+// chunk has filled, its size is subtracted from the peer's allowance, which can become negative. A
+// peer can therefore make the module allocate at most a constant plus a multiple of the bytes that
+// the peer sends.
 const (
 	allowanceFactor = 16
 	allowanceMax    = 64 << 20
 	allowanceMin    = -1 << 30
 )
 
-// The method "allow" changes the peer's allowance by a number of bytes, which may be negative.
+// The method "allow" adds a number of bytes, which may be negative, to the peer's allowance for
+// memory that no chunk has filled.
 func (a *Assembler) allow(bytes int64) {
 	a.allowanceBytes = int32(min(max(int64(a.allowanceBytes)+bytes, allowanceMin), allowanceMax))
 }
 
 // The end of a chunk must not be too far ahead of the bytes of its fragment that have arrived. The
-// largest permitted end of a chunk is growFactor times the arrived bytes of its fragment, plus
-// aheadLeast, plus the peer's allowance up to aheadMost.
+// largest permitted end of a chunk is growFactor times the number of arrived bytes of its fragment,
+// plus aheadLeast, plus the peer's allowance (but at most aheadMost).
 const (
 	aheadLeast = 1 << 20
 	aheadMost  = 16 << 20
@@ -62,16 +64,16 @@ func (a *Assembler) far(arrivedBytes int64, end uint32, n int) bool {
 	return int64(end) > growFactor*(arrivedBytes+int64(n))+ahead
 }
 
-// The method "discard" drops an unfinished fragment, and lowers the peer's allowance by the memory
-// of the fragment that no chunk has filled.
+// The method "discard" drops an unfinished fragment, and subtracts the size of the fragment's
+// memory that no chunk has filled from the peer's allowance.
 func (a *Assembler) discard(m *Message) {
 	a.allow(-m.emptyBytes())
 	a.remove(m)
 	a.pool.put(m)
 }
 
-// addEmpty adds a number of bytes, which may be negative, to the counts of allocated memory that no
-// chunk has filled.
+// addEmpty adds a number of bytes, which may be negative, to the peer's and the pool's count of
+// allocated memory that no chunk has filled.
 func (a *Assembler) addEmpty(bytes int64) {
 	a.emptyBytes += bytes
 	a.pool.emptyBytes += bytes
@@ -79,10 +81,10 @@ func (a *Assembler) addEmpty(bytes int64) {
 
 // The method "hoards" reports whether the peer exceeds the limit on allocated memory that no chunk
 // has filled. Without the limit on unfilled memory, a peer could take all reassembly memory by
-// sending only the first packets of many large fragments. The method "hoards" also returns true if
-// the unfilled memory of all other peers together exceeds half of the pool's memory without the
-// reserve. A peer's limit on unfilled memory is at most growFactor times GrowBytes plus the peer's
-// allowance.
+// sending only the first packets of many large fragments. A peer counts as exceeding its limit in
+// any case while the unfilled memory of its fellow peers exceeds half of the pool's memory without
+// the reserve. A peer's limit on unfilled memory is at most growFactor times GrowBytes plus the
+// peer's allowance.
 func (a *Assembler) hoards() bool {
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes
@@ -91,8 +93,8 @@ func (a *Assembler) hoards() bool {
 	return others > share*emptyPart || a.emptyBytes > most
 }
 
-// beginClass returns the size class of a new fragment's first buffer, when a first chunk of n bytes
-// has arrived.
+// beginClass returns the size class of the first buffer of a fragment of sizeBytes whose first
+// chunk to arrive has n bytes.
 func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 	class := a.pool.beginClass(sizeBytes)
 	if a.hoards() {
@@ -130,9 +132,10 @@ func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Me
 }
 
 // Supersede must be called after a chunk of the fragment fragID has caused ErrSlot. Supersede
-// discards the unfinished fragment in the same table entry, if its id is lower than fragID. The
-// sender has ended the fragment with the lower id, because the protocol forbids to begin a fragment
-// before the fragments whose ids are lower by ActiveMax or more have ended.
+// discards the unfinished fragment in the table entry that fragment fragID needs, if the id of the
+// unfinished fragment is lower than fragID. The sender has ended the discarded fragment, because
+// the protocol permits fragment n to begin only after all fragments with ids up to n-ActiveMax have
+// ended.
 func (a *Assembler) Supersede(fragID uint32) {
 	if len(a.slots) == 0 {
 		return
@@ -143,9 +146,9 @@ func (a *Assembler) Supersede(fragID uint32) {
 	}
 }
 
-// The method "lack" returns an error if a number of additional bytes for a fragment would exceed
-// one of the memory limits, of which reserveBytes each must stay free. If no memory limit would be
-// exceeded, the method "lack" returns nil.
+// The method "lack" returns nil if a fragment can get a number of additional bytes, so that at
+// least reserveBytes of each memory limit stay free. If an additional allocation would leave less
+// than reserveBytes of a memory limit free, the method "lack" returns ErrBudget or ErrShare.
 func (a *Assembler) lack(bytes, reserveBytes int64) error {
 	if a.pool.activeBytes+bytes > a.pool.cfg.BytesMax-reserveBytes {
 		return ErrBudget
@@ -164,9 +167,9 @@ func (a *Assembler) reserveBytes(
 	if inOrder {
 		reserveBytes = 0
 	}
-	// At most one fragment (Pool.favourite) may grow into the memory reserve. While there is a
-	// fragment that may grow into the memory reserve, a new fragment may begin in the reserve only if
-	// its first buffer holds the whole fragment.
+	// At most one fragment (Pool.favourite) may grow into the memory reserve. While one fragment has
+	// the right to grow into the memory reserve, a new fragment may begin in the reserve only if its
+	// first buffer holds the whole fragment.
 	if class < classOf(sizeBytes) && p.favourite != nil && p.favourite != leaving {
 		reserveBytes = int64(p.cfg.FragBytesMax)
 	}
@@ -187,8 +190,8 @@ func (p *Pool) favour(m *Message) {
 
 // The method growTo enlarges a fragment's buffer for a chunk of n bytes that ends at the offset
 // "end". The last FragBytesMax bytes below each memory limit are a reserve for one fragment at a
-// time, whose packets must arrive in order. The memory reserve always suffices to complete the
-// fragment that uses it. When the fragment that uses the memory reserve is complete, another
+// time, whose packets must arrive in order. The memory reserve is always large enough to complete
+// the fragment that uses it. When the fragment that uses the memory reserve is complete, the next
 // fragment may use the reserve.
 func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) error {
 	if a.far(m.arrivedBytes, end, n) ||
@@ -217,11 +220,11 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) error {
 	return nil
 }
 
-// beginStarter begins a fragment that counts towards no memory limit. beginStarter is for a packet
-// that contains the last chunk of one fragment and the first chunk of the new fragment. The buffer
-// that beginStarter allocates holds only the first chunk of the new fragment. Each peer may have at
-// most one unfinished fragment that beginStarter has begun. If the peer already has an unfinished
-// fragment that beginStarter has begun, beginStarter returns nil.
+// beginStarter begins a fragment whose memory does not count towards any memory limit. beginStarter
+// is for a packet that contains the last chunk of one fragment and the first chunk of a second
+// fragment. The buffer that beginStarter allocates holds only the first chunk of the new fragment.
+// Each peer may have at most one unfinished fragment that beginStarter has begun. If the peer
+// already has an unfinished fragment that beginStarter has begun, beginStarter returns nil.
 func (a *Assembler) beginStarter(h *Header, n int) *Message {
 	if a.starter || h.OffsetBytes != 0 {
 		return nil
@@ -234,8 +237,8 @@ func (a *Assembler) beginStarter(h *Header, n int) *Message {
 }
 
 // The method "settle" gives a fragment that beginStarter has begun a larger buffer from the pool,
-// which has at least "end" bytes. The larger buffer of a fragment must respect the same memory
-// limits as the first buffer of a new fragment.
+// which has at least "end" bytes. The same memory limits apply to this larger buffer as to the
+// first buffer of a new fragment.
 func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) error {
 	p := a.pool
 	class := max(a.beginClass(m.sizeBytes, n), classOf(end))

@@ -6,16 +6,17 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The constants below are bits of Hello.Features. The two ends of a connection use a feature if
-// both announce it.
+// The constants below are bits of Hello.Features. A connection uses a feature if both ends of the
+// connection announce the feature.
 const (
-	// FeatureSack says that an Ack may have a payload, a Sack (selective acknowledgement).
+	// FeatureSack permits Ack packets with a payload, which is a Sack (selective acknowledgement).
 	FeatureSack = 1 << 0
 	// FeatureAsk permits Ack packets that request an acknowledgement (FlagAsk). FeatureAsk has no
 	// effect on a connection over a reliable network.
 	FeatureAsk = 1 << 4
 	// FeatureLater permits packets with FlagLater, whose acknowledgement the receiver may delay for
-	// longer than usual. FeatureLater has no effect unless FeatureSack and FeatureAsk are in use, too.
+	// longer than the usual ACK delay. FeatureLater has an effect only on connections that use
+	// FeatureSack and FeatureAsk.
 	FeatureLater = 1 << 5
 )
 
@@ -35,8 +36,8 @@ const (
 // begins with the sequence number Header.Ack+SackAhead+Start, and contains More+1 sequence numbers.
 type SackRange struct{ Start, More uint16 }
 
-// The method "end" returns the number of the first packet after the range, in the same numbering as
-// the field Start.
+// The method "end" returns the position of the first packet after the range, relative to the same
+// packet as the field Start.
 func (r SackRange) end() uint32 { return uint32(r.Start) + uint32(r.More) + 1 }
 
 // Sack is the payload of an Ack with FlagSack. A Sack reports which packets have arrived after the
@@ -50,16 +51,16 @@ type Sack struct {
 	Count int
 	// Last is the sequence number of the packet that the sender of the Sack accepted most recently.
 	// DelayUs is the time in microseconds between the acceptance of packet Last and the sending of the
-	// Sack. UnreadUs is an upper limit, in microseconds, for the time that packet Last has waited in
-	// the receive queue. UnreadUs is measured from the latest moment at which the receive queue was
-	// empty. DelayUs and UnreadUs are at most 65535.
+	// Sack. UnreadUs is an upper bound, in microseconds, for the time that packet Last has waited in
+	// the receive queue. UnreadUs is the time from the latest moment at which the receive queue was
+	// empty to the receipt of packet Last. DelayUs and UnreadUs are at most 65535.
 	Last              seq.Num
 	DelayUs, UnreadUs uint16
 	// Copies counts, modulo 2^32, the duplicate packets that the sender of the Sack has received.
 	Copies uint32
 	// LastNumber is the packet number (Header.Number) of the transmission by which the packet with
-	// sequence number Last arrived. LastData is true if the packet with sequence number Last arrived
-	// on the data channel, and false if it arrived on the command channel. Before the first packet is
+	// sequence number Last arrived. LastData says whether the packet with sequence number Last arrived
+	// on the data channel (true) or on the command channel (false). Before the first packet is
 	// accepted, LastNumber is 0 and LastData is false.
 	LastNumber uint32
 	LastData   bool
@@ -92,8 +93,8 @@ func (s *Sack) Encode(b []byte) int {
 	return n
 }
 
-// DecodeSack decodes the payload of an Ack with FlagSack, which Decode has checked. DecodeSack does
-// not change Ranges beyond Count.
+// DecodeSack decodes the payload of an Ack with FlagSack, which Decode has checked. DecodeSack
+// leaves the elements of Ranges from the index Count on unchanged.
 func DecodeSack(p []byte, s *Sack) {
 	s.DelayUs, s.UnreadUs = le.Uint16(p[0:]), le.Uint16(p[2:])
 	s.Copies, s.Last = le.Uint32(p[4:]), seq.Num(le.Uint32(p[8:]))
@@ -115,8 +116,8 @@ func sackLength(n int) bool {
 	return n >= SackHeadBytes && n <= SackBytesMax && (n-SackHeadBytes)%SackRangeBytes == 0
 }
 
-// checkSack checks that the ranges of a Sack are in ascending order, that there is a gap between
-// two ranges, and that all ranges are within the largest window.
+// checkSack checks that the ranges of a Sack are in ascending order with a gap between any two of
+// them, and that all ranges are within the largest window.
 func checkSack(p []byte) error {
 	if le.Uint32(p[20:]) > 1 {
 		return ErrReserved
@@ -132,9 +133,10 @@ func checkSack(p []byte) error {
 	return nil
 }
 
-// Words writes the ranges as a bitmap. Bit i of words[w] is set if the packet with the sequence
-// number Header.Ack+SackAhead+64w+i has arrived. Words returns the number of words up to the last
-// one that is not zero. The argument "words" of Words must have at least WindowMax bits.
+// Words writes the ranges of the Sack as a bitmap to the slice "words". Bit i of words[w] is set if
+// the packet with the sequence number Header.Ack+SackAhead+64w+i has arrived. Words returns the
+// number of words up to the last one that is not zero. The slice "words" must have at least
+// WindowMax bits.
 func (s *Sack) Words(words []uint64) int {
 	if s.Count == 0 {
 		return 0

@@ -1,13 +1,14 @@
 package frag
 
-// A fragment has made progress if more than 1/growsBy of its buffer was filled since the last
-// progress that Stalled has recorded.
+// A fragment has made progress if more than 1/growsBy of its buffer was filled since Stalled last
+// recorded progress of this fragment.
 const growsBy = 64
 
 // Stalled returns the total size, in bytes, of the buffers of fragments that have made no progress
 // since the time "since". The caller calls Stalled periodically, with the current time "now" and an
 // earlier time "since". When Stalled examines a fragment for the first time, the fragment counts as
-// having made progress. Both times are above 0, in any unit.
+// having made progress. The times "now" and "since" are above 0, in the same unit, which can be any
+// unit.
 func (a *Assembler) Stalled(now, since int64) (bytes int64) {
 	for _, m := range a.slots {
 		switch {

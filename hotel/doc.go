@@ -1,22 +1,22 @@
 // Package hotel is a table of timers, each with a value. To start a timer, Checkin stores a value
-// (the guest) with a time-out in a free table entry (the room), and returns the room number.
-// Checkout removes a value by its room number before the time-out. Evict removes and returns values
-// whose time-out has expired. The package is made for retransmission timers, which are started when
-// a packet is sent, and are stopped when the packet is acknowledged. Package hotel expects that
+// (the guest) with a time-out in a free table entry (a room), and returns the room number. Checkout
+// removes a value by its room number before the time-out. Evict removes and returns values whose
+// time-out has expired. Package hotel is made for retransmission timers, which are started when a
+// packet is sent, and are stopped when the packet is acknowledged. Package hotel expects that
 // nearly every timer is stopped long before its time-out.
 //
-// The operations and their names, including the name of the error for a full table, are those of
-// Open MPI's opal_hotel. Package hotel differs from opal_hotel in three properties. The first
-// difference from opal_hotel is that the current time is an argument of each operation. The second
-// difference from opal_hotel is that expired values are results of Evict, without a callback. The
-// third difference from opal_hotel is that a room number contains a generation, so that the room
-// number of a removed value never matches a later value in the same room.
+// Package hotel has the same operations as Open MPI's opal_hotel, with the same names. Package
+// hotel differs from opal_hotel in three properties. The first difference from opal_hotel is that
+// the current time is an argument of each operation. The second difference from opal_hotel is that
+// expired values are results of Evict, without a callback. The third difference from opal_hotel is
+// that a room number contains a generation, so that the room number of a removed value never
+// matches a later value in the same room.
 //
 // # Layout
 //
 // The time-outs are rounded up to ticks and kept in a timing wheel (Varghese and Lauck, "Hashed and
 // Hierarchical Timing Wheels", SOSP 1987, scheme 6). A second timing wheel holds the time-outs that
-// are too far ahead for the first one (scheme 7 of the paper by Varghese and Lauck, with two
+// are too far ahead for the first wheel (scheme 7 of the paper by Varghese and Lauck, with two
 // levels). Each operation of a Hotel takes constant time on average, however long the time-outs
 // are.
 //
@@ -28,10 +28,10 @@
 //	  ---------|----------------------------------|-------------------------------> ticks
 //	   evicted |  near (one list for each tick)   |  far (moves to near at the limit)
 //
-// Each list of the first timing wheel (near) holds the values whose time-outs end at the same tick,
-// in the order of their check-in. A value in the second timing wheel (far) is examined once per
-// Slots revolutions of the first wheel, until it moves to the first wheel. Each timing wheel has a
-// bitmap of its lists, to find the next list that is not empty.
+// Each list of the first timing wheel (near) holds the values whose time-outs end at one tick, in
+// the order of their check-in. A value in the second timing wheel (far) is examined once per Slots
+// revolutions of the first wheel, until it moves to the first wheel. Each timing wheel has a bitmap
+// of its lists, to find the next list that is not empty.
 //
 // Only one goroutine at a time may use a Hotel, because a Hotel has no lock. After New, a Hotel
 // allocates no memory.

@@ -31,7 +31,8 @@ const (
 // the index of a table entry, and the upper 32 bits are a generation, which is different for each
 // value in this entry. Generations start at 1, and therefore the zero Room is never valid. The
 // generation of a table entry wraps around after 2^32-1 values. After a wrap-around of the
-// generation, the Room of a value that was removed long ago could match another value.
+// generation, the Room of a value that was removed long ago could match a new value in the same
+// entry.
 type Room uint64
 
 // Config sets the size and the resolution of a Hotel. If TickNs or Slots is zero, New uses the
@@ -41,11 +42,12 @@ type Config struct {
 	// MaxRooms.
 	Rooms int
 	// TickNs is the resolution of the timers in nanoseconds, a power of two from MinTickNs to
-	// MaxTickNs. Evict can return a value up to one tick after its time-out.
+	// MaxTickNs. Evict can return a value up to one tick after the end of the value's time-out.
 	TickNs int64
 	// Slots is the number of ticks in one revolution of the timing wheel, a power of two from MinSlots
 	// to MaxSlots. TickNs x Slots, the time of one revolution, should exceed the usual time-out. A
-	// value with a longer time-out takes more time, because it moves to another list later.
+	// value with a time-out above TickNs x Slots costs additional time, because the Hotel must later
+	// move it from the second timing wheel to the first one.
 	Slots int
 }
 
@@ -93,10 +95,10 @@ func New[T any](cfg Config) (*Hotel[T], error) {
 
 // Checkin stores a value with a time-out of the length "stay", which starts at the time "now".
 // After the time-out, Evict returns the value. A time-out is rounded up to the next tick, so that
-// Evict never returns the value early, and delays it by at most one tick. A negative time-out
-// counts as zero. A time-out that would end later than mono.Never never expires. If an earlier call
-// has passed a later time to the hotel, Checkin uses this later time instead of "now". The only
-// error of Checkin is ErrFull.
+// Evict returns the value never before the end of the time-out, and at most one tick after it. A
+// negative time-out counts as zero. A time-out that would end later than mono.Never never expires.
+// If a previous call has passed a time later than "now" to the hotel, Checkin uses this time
+// instead of "now". The only error of Checkin is ErrFull.
 func (h *Hotel[T]) Checkin(now mono.Time, stay time.Duration, guest T) (Room, error) {
 	index := h.wheel.free
 	if index == none {
@@ -106,8 +108,9 @@ func (h *Hotel[T]) Checkin(now mono.Time, stay time.Duration, guest T) (Room, er
 	return Room(h.wheel.take(now, stay))<<32 | Room(index), nil
 }
 
-// Checkout removes and returns the value with the given room number, which Checkin has returned. If
-// the value has already been removed, Checkout returns false and changes nothing.
+// Checkout removes and returns the value with the given room number, which Checkin has returned.
+// Checkout returns true if it has removed the value, and false if the value had already been
+// removed.
 func (h *Hotel[T]) Checkout(number Room) (guest T, ok bool) {
 	if !h.wheel.valid(number) {
 		return guest, false
@@ -116,8 +119,8 @@ func (h *Hotel[T]) Checkout(number Room) (guest T, ok bool) {
 	return h.leave(uint32(number)), true
 }
 
-// Knock returns the value with the given room number without removing the value. If the value has
-// already been removed, Knock returns false.
+// Knock returns the value with the given room number without removing the value. The result "ok" of
+// Knock says whether the hotel still holds the value.
 func (h *Hotel[T]) Knock(number Room) (guest T, ok bool) {
 	if !h.wheel.valid(number) {
 		return guest, false
@@ -126,12 +129,12 @@ func (h *Hotel[T]) Knock(number Room) (guest T, ok bool) {
 }
 
 // Evict removes one value whose time-out has expired. Evict returns the value and its room number,
-// or false if no time-out has expired. The caller may repeat Evict until the result is false, or
-// evict the remaining values later. Evict returns values in the order of their time-outs, which are
-// rounded up to ticks. Values with the same tick are returned in the order of their Checkin. A
-// value with a time-out of zero is due at the time of its Checkin, rounded up to a tick. The time
-// between two calls of Evict can be arbitrarily long. If an earlier call has passed a later time to
-// the hotel, Evict uses this later time instead of "now".
+// and reports whether a time-out had expired. To remove all values whose time-outs have expired,
+// the caller calls Evict until the result "ok" is false. Evict returns values in the order of their
+// time-outs, which are rounded up to ticks. Values with the same tick are returned in the order of
+// their Checkin. A value with a time-out of zero is due at the time of its Checkin, rounded up to a
+// tick. The time between two calls of Evict can be arbitrarily long. If a previous call has passed
+// a time later than "now" to the hotel, Evict uses this time instead of "now".
 func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 	h.wheel.now = max(h.wheel.now, now)
 	if h.wheel.now < h.wheel.next || !h.wheel.turn() {
@@ -145,9 +148,9 @@ func (h *Hotel[T]) Evict(now mono.Time) (guest T, number Room, ok bool) {
 
 // Deadline returns the time at which the caller must call Evict next, which is the end of the first
 // time-out. If the hotel is empty, Deadline returns mono.Never. If the first time-out ends more
-// than one revolution (TickNs x Slots) from now, Deadline can return a time that is too early. The
-// error of Deadline is less than a revolution if the first time-out is not longer than Slots
-// revolutions.
+// than one revolution (TickNs x Slots) from now, Deadline can return a time that is too early. If
+// the first time-out is at most Slots revolutions long, the result of Deadline is too early by less
+// than one revolution.
 func (h *Hotel[T]) Deadline() mono.Time {
 	w := &h.wheel
 	if w.near+w.far == 0 {
@@ -165,8 +168,8 @@ func (h *Hotel[T]) Len() int { return h.wheel.near + h.wheel.far }
 // Rooms returns the total number of rooms of the hotel, both free and occupied.
 func (h *Hotel[T]) Rooms() int { return len(h.guests) }
 
-// The method "leave" returns the value of a table entry that has become free. The method "leave"
-// also clears the table entry, so that the garbage collector can free the value.
+// The method "leave" returns the value of a table entry that has become free, and clears the entry,
+// so that the garbage collector can free the value.
 func (h *Hotel[T]) leave(index uint32) T {
 	guest := h.guests[index]
 	var zero T

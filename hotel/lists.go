@@ -75,18 +75,19 @@ func (w *wheel) unlink(r *room) {
 	w.count(r.slot, -1)
 }
 
-// seekFar returns the first revolution from the given one on whose list in the second timing wheel
-// is not empty. The second timing wheel (far) must not be empty when seekFar is called.
+// Starting the search with the given revolution, seekFar returns the first revolution whose list in
+// the second timing wheel is not empty. The second timing wheel (far) must not be empty when
+// seekFar is called.
 func (w *wheel) seekFar(revolution int64) int64 {
 	slot := w.farSlot(revolution)
 	found := w.seek(slot, uint32(w.nearSize>>6), uint32(w.farSize>>6))
 	return revolution + int64(found-slot)&(w.farSize-1)
 }
 
-// The method "seek" returns the index of the first list that is not empty, starting the search at
-// the index "slot". The method "seek" searches the given number of bitmap words, beginning with the
-// word "first", and wraps around after the last word. The method "seek" requires that at least one
-// of the searched bitmap words is not zero, and that the number of words is a power of two.
+// The method "seek" returns the index of the first list that is not empty, starting with the list
+// of the index "slot". The method "seek" searches the given number of bitmap words, beginning with
+// the word "first", and wraps around after the last word. The method "seek" requires that at least
+// one of the searched bitmap words is not zero, and that the number of words is a power of two.
 func (w *wheel) seek(slot, first, words uint32) uint32 {
 	at := slot >> 6
 	word := w.bitmap[at] >> (slot & 63) << (slot & 63)

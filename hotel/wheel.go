@@ -11,14 +11,14 @@ import (
 // The type "wheel" is the part of a Hotel that does not depend on the type of the values.
 type wheel struct {
 	// The field "next" of a wheel is a lower bound for the end of the first time-out. A call of Evict
-	// before the time "next" needs only one comparison. Only the method "take" may set the field
-	// "next" to an earlier time.
+	// before the time in the field "next" needs only one comparison. Only the method "take" may lower
+	// the field "next".
 	next mono.Time
 	now  mono.Time // the latest instant seen
 
-	// The field "cur" is the current tick. No value in the hotel has a time-out at a tick before
-	// "cur". The field "limit" is the first tick that belongs to the second timing wheel. The tick
-	// "limit" is two revolutions after the start of the current revolution.
+	// The field "cur" is the current tick. No value in the hotel has a time-out that ends at a tick
+	// before the field "cur". The field "limit" is the first tick that belongs to the second timing
+	// wheel. The tick "limit" is two revolutions after the start of the current revolution.
 	cur, limit int64
 
 	rooms  []room
@@ -77,9 +77,9 @@ func newWheel(cfg Config) wheel {
 	return w
 }
 
-// The method "take" removes the top room (table entry) from the stack of free rooms, puts it into a
-// timing wheel, and returns its generation. The caller of the method "take" must have checked that
-// there is a free room.
+// The method "take" moves the top room (table entry) from the stack of free rooms into a timing
+// wheel, and returns the generation of this room. The caller of the method "take" must have checked
+// that there is a free room.
 func (w *wheel) take(now mono.Time, stay time.Duration) (generation uint32) {
 	w.now = max(w.now, now)
 	end := int64(w.now.Add(max(stay, 0)))
@@ -123,9 +123,9 @@ func (w *wheel) valid(number Room) bool {
 	return r.generation == uint32(number>>32) && r.prev != vacant
 }
 
-// The method "turn" sets the current tick to the tick of the first expired time-out, and returns
-// true. If no time-out has expired, turn sets the current tick to the tick of the present time, and
-// returns false. The method "turn" always updates the field "next".
+// The method "turn" sets the current tick to the tick of the first expired time-out or, if no
+// time-out has expired, to the tick of the present time. The result "due" of the method "turn" says
+// whether a time-out has expired. The method "turn" always updates the field "next".
 func (w *wheel) turn() (due bool) {
 	present := int64(w.now) >> w.tickShift
 	first := int64(math.MaxInt64)
@@ -151,8 +151,8 @@ func (w *wheel) turn() (due bool) {
 	return false
 }
 
-// The method "advance" sets the current tick and the field "limit". The method "advance" also moves
-// the values whose ticks are below the new limit from the second timing wheel to the first one.
+// The method "advance" sets the current tick and the field "limit". The values whose ticks are
+// below the new limit move from the second timing wheel to the first one.
 func (w *wheel) advance(tick int64) {
 	w.cur = tick
 	limit := (w.cur>>w.slotShift + 2) << w.slotShift
@@ -171,7 +171,7 @@ func (w *wheel) advance(tick int64) {
 
 // The method "approach" examines the values in a list of the second timing wheel after the field
 // "limit" has increased. Each value whose tick is below the new limit moves to the first timing
-// wheel. All other values remain in the second timing wheel.
+// wheel. Values whose ticks are not below the new limit stay in the second timing wheel.
 func (w *wheel) approach(slot uint32) {
 	index := w.lists[slot].head
 	w.lists[slot] = list{head: none, tail: none}
@@ -186,9 +186,10 @@ func (w *wheel) approach(slot uint32) {
 }
 
 // The method "first" returns a lower bound for the tick of the hotel's first time-out. If the first
-// timing wheel is not empty, the lower bound is exact. If the first timing wheel is empty, the
-// method "first" returns the first tick of the earliest revolution that can contain a time-out. The
-// hotel must not be empty when first is called.
+// timing wheel is not empty, the result of the method "first" is exactly the tick of the first
+// time-out. If the first timing wheel is empty, the method "first" returns the first tick of the
+// earliest revolution that can contain a time-out. The hotel must not be empty when the method
+// "first" is called.
 func (w *wheel) first() int64 {
 	if w.near > 0 {
 		slot := w.nearSlot(w.cur)

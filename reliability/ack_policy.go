@@ -9,8 +9,9 @@ import (
 
 // The code in this file decides when a Receiver acknowledges received packets.
 
-// The method "accepted" decides when an ACK of the accepted packet n is due. If the argument "gap"
-// is true, the packet has opened or closed a gap in the received sequence numbers.
+// The method "accepted" decides when an ACK of the accepted packet n is due. The argument "gap" of
+// the method "accepted" says whether the packet has opened or closed a gap in the received sequence
+// numbers.
 func (r *Receiver) accepted(now mono.Time, n seq.Num, gap bool, delay time.Duration, rules *Rules) {
 	if r.refused > 0 && r.rare.refused.taken(n) {
 		r.refused--
@@ -29,23 +30,25 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, gap bool, delay time.Durat
 	r.ackDue(at)
 }
 
-// ackDue makes an ACK due at the given time, unless an ACK is already due earlier. If the pending
-// ACK has the longer delay that frag.FlagLater permits, ackDue ends the longer delay.
+// ackDue makes an ACK due at the given time, unless an ACK is already due before this time. If the
+// pending ACK is delayed until after the given time, as frag.FlagLater permits, ackDue ends this
+// delay.
 func (r *Receiver) ackDue(at mono.Time) {
 	if at < r.ackAt {
 		r.ackAt, r.ackLater = at, false
 	}
 }
 
-// Ripe reports whether the pending ACK covers so many packets that it should be sent, which are at
-// least two, and at least Rules.AckEvery/4. Ripe returns false for an ACK of a single packet, such
-// as a request, because the reply can carry this ACK.
+// Ripe reports whether the pending ACK covers at least two packets, and at least Rules.AckEvery/4
+// packets, so that the ACK should be sent. An ACK of a single packet, such as a request, is not
+// worth a packet of its own, because the reply can carry this ACK.
 func (r *Receiver) Ripe(rules *Rules) bool {
 	return r.unacked > 1 && 4*int(r.unacked) >= rules.AckEvery
 }
 
-// Repeated counts a duplicate packet, and reports whether an ACK is due immediately. In each
-// interval of the length answersEvery, at most answersMax duplicates cause an immediate ACK.
+// Repeated counts a received duplicate packet, and reports whether the packet makes an ACK due
+// immediately. In each interval of the length answersEvery, at most answersMax duplicates cause an
+// immediate ACK.
 func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	r.copies++
 	if r.ackAt <= now { // the pending ACK also covers this duplicate
@@ -64,7 +67,7 @@ func (r *Receiver) Repeated(now mono.Time) (due bool) {
 }
 
 // AckDue returns the time at which the pending ACK must be sent, in a packet without data if no
-// other packet can carry it. AckDue is mono.Never if no ACK is pending.
+// packet with data can carry the ACK. AckDue is mono.Never if no ACK is pending.
 func (r *Receiver) AckDue() mono.Time { return r.ackAt }
 
 // AskAck makes an ACK due after the duration d or earlier, even if all received packets are already
@@ -74,7 +77,7 @@ func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackDue(now.Add(d))
 
 // AskAckOf records that the peer has requested an ACK of all packets up to and including number n.
 // The ACK becomes due as soon as all these packets have been accepted. AskAckOf does nothing if
-// these packets were already acknowledged, or if n is beyond the receive window.
+// packet n was already acknowledged, or if the number n is beyond the receive window.
 func (r *Receiver) AskAckOf(now mono.Time, n seq.Num) {
 	switch d := n.Sub(r.next); {
 	case d >= 0 && uint32(d) < r.window:

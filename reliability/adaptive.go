@@ -10,15 +10,15 @@ import (
 
 // The type "adaptive" is the state of the loss recovery of one Sender in the profile adaptive.
 //
-// The profile adaptive detects lost packets by time, as RACK-TLP (RFC 8985) does. A packet is
-// declared lost if a packet that was sent later on the same channel has arrived, and the first
-// packet has been in flight for longer than a round trip plus the reordering window. The reordering
+// The profile adaptive detects lost packets by time, as RACK-TLP (RFC 8985) does. An unacknowledged
+// packet is declared lost if it has been in flight for longer than a round trip plus the reordering
+// window, and a packet that was sent after it on the same channel has arrived. The reordering
 // window is widened when packets arrive out of order, and when retransmissions turn out to be
 // spurious. If no ACK arrives for about two round trips, the sender retransmits the oldest packet
 // in flight once, as a probe. If no ACK follows the probe, the sender retransmits the oldest packet
-// at growing intervals, like the probe time-outs of RFC 9002 section 6.2. The same timer causes the
-// probe and the later retransmissions of the oldest packet. The ACK of a probe tells the sender
-// which other packets are missing.
+// at growing intervals, as at the probe time-outs of RFC 9002 section 6.2. One timer causes both
+// the probe and the later retransmissions of the oldest packet. The ACK of a probe tells the sender
+// which packets are missing at the peer.
 //
 // A Sender has one retransmission timer for all its packets in flight.
 type adaptive struct {
@@ -31,21 +31,21 @@ type adaptive struct {
 	// those that have arrived.
 	latestArrived [channels]arrival
 	// Among the retransmitted packets that have arrived on the data channel, resentArrived describes
-	// the one with the latest transmission time. The arrival of a packet that was sent later and never
-	// retransmitted clears resentArrived.
+	// the one with the latest transmission time. When a packet arrives that was sent after the packet
+	// in resentArrived and never retransmitted, resentArrived is cleared.
 	resentArrived arrival
 
 	timer       hotel.Room // 0: the timer does not run
 	timerAt     mono.Time  // when the timer ends
-	lossAt      mono.Time  // time at which packets may be found lost without a new ACK, or Never
-	restartedAt mono.Time  // when the congestion window was restarted last; or longAgo
+	lossAt      mono.Time  // when to look for lost packets even without a new ACK, or Never
+	restartedAt mono.Time  // latest restart of the congestion window; or longAgo
 	// sweepAt is the time at which the unacknowledged packets that were sent before the latest restart
 	// of the congestion window are declared lost.
 	sweepAt     mono.Time
 	sentAt      [channels]mono.Time     // when something was sent last
 	progressAt  mono.Time               // of the latest progress or time-out; or longAgo
 	ackedAt     mono.Time               // when something was acknowledged last
-	wait        [channels]time.Duration // for an ACK, before the oldest packet is sent again
+	wait        [channels]time.Duration // time without an ACK until the oldest packet is resent
 	waitMax     time.Duration           // the largest wait
 	peerDelay   time.Duration           // how long the peer may hold an ACK back
 	ackLag      time.Duration           // added to the latest round by peerDelay
@@ -60,7 +60,7 @@ type adaptive struct {
 	rouses           bool // the packets in flight follow a pause: see posted
 	inOrder          bool // the ACK being processed covers several packets, and there is no gap
 	gaps             bool // a packet has arrived before an older one, or resentArrived is set
-	arrivedOutOfTurn bool // a packet arrived before an older one, since losses were looked for
+	arrivedOutOfTurn bool // a packet arrived before an older one, since the latest check for losses
 
 	lost         int32 // packets declared lost, and not retransmitted yet
 	lostWaiting  int32 // lost packets neither on the resend list nor refused
@@ -68,7 +68,7 @@ type adaptive struct {
 	refused      refusals
 
 	copies                 uint32  // duplicates received, as the peer counts them
-	spurious, spuriousSeen uint32  // spurious retransmissions; those known when the round began
+	spurious, spuriousSeen uint32  // spurious retransmissions; those before this round
 	quietRounds            uint8   // rounds since the latest spurious retransmission
 	untested               uint8   // rounds since a packet was held back
 	lastMeasured           Channel // the channel of the packet measured last
@@ -89,16 +89,16 @@ type arrival struct {
 }
 
 const (
-	// If a packet waits in the receive queue for unreadLeast or longer, the receiving process counts
-	// as overloaded or descheduled. The time that a packet waits in the receive queue does not count
-	// as network delay, as in the congestion control Swift (Kumar et al., SIGCOMM 2020).
+	// If a packet waits in the peer's receive queue for unreadLeast or longer, the peer's process
+	// counts as overloaded or descheduled. As in the congestion control Swift (Kumar et al., SIGCOMM
+	// 2020), the time that a packet waits in the peer's receive queue does not count as network delay.
 	unreadLeast = 500 * time.Microsecond
 
 	// The retransmission budget limits how many packets may be retransmitted. The retransmission
-	// budget grows by one packet for each eight delivered packets. In each round trip, the
-	// retransmission budget also grows by eight packets plus a quarter of the packets in flight. The
-	// unused retransmission budget is at most 64 packets plus the packets in flight, which suffices if
-	// all packets in flight are lost at the same time.
+	// budget grows by one packet for each eight delivered packets. In addition, the retransmission
+	// budget grows in each round trip by eight packets plus a quarter of the packets in flight. The
+	// unused retransmission budget is limited to 64 packets plus the packets in flight. This limit
+	// lets the sender retransmit all packets in flight if they are lost at the same time.
 	budgetUnits     = 8
 	budgetRound     = 8 * budgetUnits
 	budgetFirst     = 64 * budgetUnits
@@ -108,7 +108,7 @@ const (
 	backoffRestart  = 3
 )
 
-// longAgo is a time before all events of any Sender.
+// longAgo is a time that is earlier than all events of any Sender.
 const longAgo = -mono.Never / 2
 
 type adaptiveShared struct {
@@ -119,13 +119,13 @@ type adaptiveShared struct {
 	stops   bool  // a timer stops when there is nothing in flight
 }
 
-// adaptiveTickNs is the resolution, in nanoseconds, of the adaptive profile's retransmission
-// timers.
+// adaptiveTickNs is the resolution of the retransmission timers in the profile adaptive, in
+// nanoseconds.
 const adaptiveTickNs = 1 << 13
 
-// onTheWay returns the number of packets in transit. A packet is in transit from its transmission
-// until the sender learns of its arrival, declares it lost, or learns that the peer has refused it
-// for lack of memory.
+// onTheWay returns the number of packets in transit. A packet counts as in transit from its
+// transmission until an ACK reports its arrival, the sender declares it lost, or the peer refuses
+// it for lack of memory.
 func (a *adaptive) onTheWay(s *Sender) int32 { return s.next.Sub(s.oldest) - s.sacked - a.lost }
 
 // The method "room" returns how many packets, including retransmissions, the congestion window
@@ -167,8 +167,8 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	s.segs.again(t, cause)
 }
 
-// stopWaiting records that a lost segment no longer waits for the retransmission budget or for
-// memory at the peer.
+// stopWaiting records that the retransmission of a lost segment no longer waits for the
+// retransmission budget or for memory at the peer.
 func (a *adaptive) stopWaiting(s *Sender, p *segment) {
 	p.lost = false
 	if p.refusedBytes != 0 {

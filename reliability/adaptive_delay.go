@@ -7,14 +7,14 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The functions in this file adjust the congestion window to the measured delay. The functions in
-// this file also measure the round trip of the path while its queues are empty.
+// The functions in this file adjust the congestion window to the measured delay. Functions in this
+// file measure the round trip of the path while the path's queues are empty.
 
 // The method "sample" processes a new round-trip sample of packet n. The arguments "least" and
 // "most" are a lower and an upper bound for the round trip without the packet's time in the peer's
 // receive queue. The argument "next" of the method "sample" is the next sequence number to be sent.
-// If the peer's process was asleep, the bounds "least" and "most" can be far apart, because the
-// peer does not know how long the packet waited in its receive queue.
+// The two bounds for the round trip can be far apart if the peer's process was asleep, because the
+// peer then does not know how long the packet waited in the receive queue.
 func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n, next seq.Num,
 	rules *Rules,
 ) {
@@ -61,20 +61,21 @@ func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n
 }
 
 // The method "holds" estimates how many packets the path can have in transit without a queue (the
-// bandwidth-delay product). The argument "over" of the method "holds" is the present round trip
-// minus the round trip with empty queues.
+// bandwidth-delay product). The argument "over" of the method "holds" is the difference between the
+// present round trip and the round trip with empty queues.
 func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 	own := p.base + p.jitter
 	over = max(over, room)
 	return max(int32(int64(c.window)*int64(own+room)/int64(own+over)), windowLeast)
 }
 
-// The method "dip" begins and ends dips. In a dip, the sender reduces its congestion window to a
-// fraction for two round trips. A dip is necessary only if the congestion window has limited the
-// sender since the previous dip. In the first round trip of a dip, the queue at the bottleneck
-// drains. In the second round trip, the sender measures the round trip with an empty queue. If a
-// dip (a short reduction of the congestion window) shows no lower round trip than before, the
-// interval until the next dip is doubled, up to a limit.
+// The method "dip" begins and ends dips. A dip is a reduction of the congestion window to a
+// fraction for two round trips. A dip (a short reduction of the congestion window) is necessary
+// only if the window has limited the sender since the previous dip. In the first round trip with
+// the reduced congestion window, the queue at the bottleneck drains. In the second round trip with
+// the reduced congestion window, the sender measures the round trip with an empty queue. If a dip
+// (a short reduction of the congestion window) shows no lower round trip than before, the interval
+// until the next dip is doubled, up to a limit.
 func (c *congestion) dip(p *path, took time.Duration) bool {
 	c.rounds = min(c.rounds, 254) + 1
 	switch {
@@ -101,11 +102,11 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 	return true
 }
 
-// The method "drains" detects by the measured round trip that the queue at the bottleneck empties,
-// for example because another sender has reduced its window or stopped. The argument "most" of the
-// method "drains" is an upper bound for the measured round trip without the time in the peer's
-// receive queue. The method "drains" returns true if all recent round trips showed a queue, and the
-// measured round trip is clearly shorter than all of them.
+// The method "drains" reports whether the measured round trip shows that the queue at the
+// bottleneck is emptying, for example because a competing sender has stopped or reduced its window.
+// The argument "most" of the method "drains" is an upper bound for the measured round trip without
+// the time in the peer's receive queue. The queue counts as emptying if all recent round trips
+// showed a queue, and the newly measured round trip is clearly shorter than each of them.
 func (c *congestion) drains(most time.Duration, p *path) bool {
 	low := c.low[1]
 	if c.low[0] == 0 {
@@ -119,9 +120,9 @@ func (c *congestion) drains(most time.Duration, p *path) bool {
 		most < low-noise
 }
 
-// beginDip begins a dip, which means that the congestion window is reduced to a fraction for some
-// round trips. If fewer packets are in flight than the congestion window permits, the reduced
-// window is a fraction of the packets in flight instead of a fraction of the window.
+// beginDip begins a dip, which means that the sender reduces the congestion window to a fraction
+// for some round trips. If fewer packets are in flight than the congestion window permits, the
+// reduced window is a fraction of the packets in flight instead of a fraction of the window.
 func (c *congestion) beginDip(p *path) {
 	c.unhalved, c.dipBase, c.rounds, c.met, c.overshot = c.window, p.base, 0, false, false
 	c.window = max(min(c.window, c.flight)/dipDepth, windowLeast)
@@ -144,9 +145,9 @@ func (c *congestion) blame(lost int32) {
 	c.blamed, c.excused, c.undo, c.undoSlow = lost, 0, c.window, c.slow
 }
 
-// The method "excuse" corrects the loss counts when packets that were declared lost have arrived
-// after all. If more than half of the losses that have caused the latest reduction of the
-// congestion window were wrong, the method "excuse" undoes the reduction.
+// The method "excuse" corrects the counts of lost packets when packets that were declared lost have
+// arrived after all. The method "excuse" undoes the latest reduction of the congestion window if
+// more than half of the packets whose loss caused the reduction have arrived after all.
 func (c *congestion) excuse(packets int32) {
 	c.lost = max(c.lost-packets, 0)
 	c.counted[1] = max(c.counted[1]-packets, 0)

@@ -9,7 +9,7 @@ import (
 // The functions in this file decide which packets in flight are lost.
 
 // The method "arrived" is called when an ACK reports that the packet of segment t has arrived. The
-// method "arrived" updates the loss recovery and frees the segment.
+// method "arrived" updates the state of the loss recovery, and frees segment t.
 func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	p := s.segment(t)
 	if p.state == Resend || p.lost {
@@ -28,7 +28,7 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	later := c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq)
 	copied := p.resends > 0 && a.selective
 	switch {
-	case a.inOrder: // the original packet arrived, and the copy is still in transit
+	case a.inOrder: // the original packet arrived, and its copy is in transit
 	case p.resends > 0 && took < a.least(p.channel) && !a.paths[p.channel].stale(now):
 	case later:
 		if p.resends == 0 && c.rtt != 0 && a.selective { // the packet was late, and was not lost
@@ -67,10 +67,10 @@ func (d *arrival) proves(p *segment) bool {
 }
 
 // The method "least" estimates the shortest possible time between the transmission of a packet on a
-// channel and the receipt of its ACK. The method "least" returns the lowest measured round trip of
-// the given channel. If the given channel was not measured, the method "least" returns the lowest
-// round trip of the other channel. If no channel was measured, the method "least" returns
-// ResendTimeoutMin.
+// channel and the receipt of its ACK. The result of the method "least" is the lowest measured round
+// trip of the given channel. If only the channel that was not given was measured, the method
+// "least" returns the lowest round trip of the measured channel. If neither channel was measured,
+// the method "least" returns ResendTimeoutMin.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {
 		return base
@@ -81,14 +81,14 @@ func (a *adaptive) least(c Channel) time.Duration {
 	return a.shared.rules.ResendTimeoutMin
 }
 
-// reorderWindow returns the reordering window of a channel (RFC 8985), which is how late a packet
-// can be without being declared lost.
+// reorderWindow returns the reordering window of a channel (RFC 8985), which is the lateness above
+// which a packet is declared lost.
 func (a *adaptive) reorderWindow(c Channel) time.Duration {
 	p := &a.paths[c]
 	return min(max(p.base/4, a.reorderSeen+a.reorderSeen/4)<<a.reorderShift, p.wait())
 }
 
-// findLost declares packets lost. findLost puts as many lost packets on the retransmission list as
+// findLost declares packets lost, and then puts as many lost packets on the retransmission list as
 // the retransmission budget and the congestion window permit.
 func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	known := a.lostWaiting
@@ -101,9 +101,10 @@ func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	}
 }
 
-// markLost declares packets lost according to the rules of the profile adaptive, and computes when
-// the next check for lost packets is necessary. Packets that were sent before a restart of the
-// congestion window are declared lost at the time sweepAt, even if no later packet has arrived.
+// markLost declares packets lost according to the rules of the profile adaptive, and computes the
+// time of the next check for lost packets. Unacknowledged packets that were sent before a restart
+// of the congestion window are declared lost at the time sweepAt, even if no packet that was sent
+// after them has arrived.
 func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	a.arrivedOutOfTurn, a.lossAt = false, mono.Never
 	grace := [channels]time.Duration{a.reorderWindow(Command), a.reorderWindow(Data)}

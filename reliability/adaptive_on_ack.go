@@ -9,14 +9,15 @@ import (
 )
 
 // processAck processes an acknowledgement. The argument "sack" of processAck is the selective part
-// of the ACK, or nil if there is none. processAck appends the freed segments to done.
+// of the ACK, or nil if the ACK has none. processAck appends the Tokens of the freed segments to
+// the slice "done".
 func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {
 	before := len(done)
-	// The congestion window counts as full if it has room for only a few packets, which can be
-	// reserved for small messages. The congestion window also counts as full if only the pacer
-	// prevents the sender from filling it.
+	// The congestion window counts as full if it has room for only a few more packets, which can be
+	// reserved for small messages. Even with more room, the congestion window counts as full if only
+	// the pacer prevents the sender from filling the window.
 	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}
@@ -62,9 +63,9 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		}
 		a.cong.grow(n, s.window)
 		a.resendBudget = min(a.resendBudget+n, budgetFirst+budgetUnits*s.next.Sub(s.oldest))
-		// A round trip usually ends when a packet sent after its beginning has arrived. While gaps are
-		// open, the elapsed time also ends a round trip, because a full congestion window permits no new
-		// packet.
+		// A round trip usually ends when a packet that was sent after the beginning of the round trip has
+		// arrived. While packets are missing at the peer, a round trip ends by elapsed time at the
+		// latest, because a full congestion window permits no new packet.
 		if !a.newest.Before(a.roundEnd) || a.gaps && now.Sub(a.roundAt) > a.paths[a.lastMeasured].wait() {
 			took := now.Sub(a.roundAt)
 			a.roundEnd, a.roundAt = s.next, now
@@ -107,8 +108,8 @@ func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 // "measure" takes a sample only from a packet that no earlier ACK has acknowledged and that was
 // never retransmitted (Karn's algorithm). An ACK without a selective part gives no round-trip
 // sample if it covers a retransmitted packet, because it does not say which packet has caused the
-// ACK. For a lone reply, an ACK without a selective part gives no round-trip sample either, because
-// the peer can have delayed this ACK by an unknown time.
+// ACK. The ACK of a lone reply (a reply whose ACK may be delayed) gives no round-trip sample if it
+// has no selective part, because the peer can have delayed this ACK by an unknown time.
 func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {
@@ -140,8 +141,8 @@ func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	a.cong.sample(now, least, rtt, path, n, s.next, a.shared.rules)
 }
 
-// resentUpTo reports whether any unacknowledged packet with a number below ack was retransmitted or
-// is about to be.
+// resentUpTo reports whether any unacknowledged packet with a number below "ack" was retransmitted
+// or is on the retransmission list.
 func resentUpTo(s *Sender, ack seq.Num) bool {
 	for n := s.oldest; n != ack; n++ {
 		if t := s.at(n); t != noToken && (s.segment(t).resends > 0 || s.segment(t).state == Resend) {
@@ -151,8 +152,9 @@ func resentUpTo(s *Sender, ack seq.Num) bool {
 	return false
 }
 
-// onWords processes the bitmap of a selective ACK. onWords frees the segments of the packets after
-// the first gap that have arrived according to the bitmap.
+// onWords processes the bitmap of a selective ACK, which says which packets after the first gap
+// have arrived. onWords frees the segments of the packets that have arrived according to the
+// bitmap.
 func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64,
 	done []Token,
 ) []Token {
@@ -177,8 +179,9 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 	return done
 }
 
-// onDuplicates processes the number of duplicates that the peer has received. Each new duplicate
-// shows that a retransmission of the last two round trips was spurious.
+// onDuplicates processes an ACK's count of duplicate packets that the peer has received. Each
+// increase of the peer's count of duplicates by one shows that a retransmission in the last two
+// round trips was spurious.
 func (a *adaptive) onDuplicates(copies uint32) {
 	d := int32(copies - a.copies)
 	if d <= 0 {
@@ -241,9 +244,8 @@ func (a *adaptive) onSack(s *Sender, now mono.Time, upTo seq.Num, sack *Sack,
 }
 
 // onPlainAck processes a cumulative ACK without a selective part. If the peer does not support
-// selective ACKs, a repeated ACK means that a packet is missing, as in the usnic profile. A
-// repeated ACK does not cause the retransmission of a packet that was sent less than a round trip
-// ago.
+// selective ACKs, a repeated ACK means that a packet is missing, as in the profile usnic. A packet
+// that was sent less than a round trip ago is not retransmitted because of a repeated ACK.
 func (a *adaptive) onPlainAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
 	done []Token,
 ) ([]Token, AckVerdict) {

@@ -13,7 +13,7 @@ import (
 type pacer struct {
 	on    bool
 	began mono.Time     // until then the path is busy with the packets sent so far
-	every time.Duration // the time that the path takes for each packet
+	every time.Duration // the time that the path takes to carry a packet
 	next  seq.Num       // the next number to be sent, at the latest refill
 	again int32         // retransmissions since the latest refill
 	end   seq.Num       // first number that may not be sent yet
@@ -30,10 +30,10 @@ const (
 
 // The method "refill" computes how many new packets may be sent at the time "now". The argument
 // "next" of the method "refill" is the next sequence number to be sent. The pacer permits one
-// packet for each elapsed interval of the given length (the argument "every"), but never more than
-// "burst" packets together. If no packet is in flight, the pacer permits a burst of packets, whose
-// number is the argument "burst". The method "refill" returns true if the timer must expire at the
-// time p.due, when the pacer permits more packets.
+// packet for each elapsed interval of the length "every" (an argument), but at most "burst" packets
+// at once. If the argument "idle" is true, no packet is in flight, and the pacer permits "burst"
+// packets at once. The method "refill" reports whether a timer is needed that expires at the time
+// p.due, when the pacer permits more packets.
 func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time.Duration) bool {
 	if !p.on || idle {
 		p.on, p.began = true, now.Add(-burst*every)

@@ -8,7 +8,7 @@ import (
 )
 
 // The type "path" is a sender's estimate of the round trip to its peer (RFC 6298, RFC 9002 section
-// 5). Round-trip samples do not include the ACK delay that the peer reports.
+// 5). The ACK delay that the peer reports is subtracted from each round-trip sample.
 type path struct {
 	srtt, rttvar time.Duration // smoothed round trip, its mean deviation; 0: no sample yet
 	base         time.Duration // least round trip of the last one or two baseSpans
@@ -51,16 +51,17 @@ func (p *path) stale(now mono.Time) bool {
 // the estimate of the round trip is outdated.
 const staleWaits = 16
 
-// wait returns how long after a transmission its ACK counts as late.
+// wait returns the time after the transmission of a packet from which the packet's ACK counts as
+// late.
 func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }
 
 // The method "probe" returns how long the sender waits without an ACK before it sends the first
 // probe (a retransmission of the oldest packet).
 func (p *path) probe() time.Duration { return p.srtt + min(max(4*p.rttvar, p.srtt/2), p.srtt) }
 
-// The method "vary" updates the path's jitter estimate with a round-trip sample, for packet n that
-// was sent at the time sentAt. If a packet that was sent later has arrived before packet n, the
-// additional delay of packet n counts as jitter, because a queue cannot have caused it.
+// The method "vary" updates the path's jitter estimate with a round-trip sample of packet n, which
+// was sent at the time sentAt. If a packet that was sent after packet n has arrived before it, the
+// additional delay of packet n counts as jitter, because a queue cannot have caused this delay.
 func (p *path) vary(n seq.Num, sentAt mono.Time, rtt time.Duration) {
 	if p.latestRTT != 0 && n.Before(p.latest) {
 		p.jitter += (max(rtt-p.latestRTT, 0) - p.jitter) / 16

@@ -56,8 +56,8 @@ func (shared *adaptiveShared) expire(now mono.Time) *Sender {
 	return s
 }
 
-// The method "expired" does the work that is due when the timer of a Sender has expired, such as a
-// retransmission.
+// The method "expired" is called when the timer of a Sender has expired, and does the work that is
+// due at this time, such as a retransmission.
 func (a *adaptive) expired(s *Sender, now mono.Time) {
 	a.timer, a.timerAt = 0, mono.Never
 	if s.oldest == s.next {

@@ -7,8 +7,8 @@ import (
 )
 
 // The method "posted" records when a packet was sent, and starts the Sender's retransmission timer
-// if the timer is not running. The method "posted" does not change a running timer, because a
-// further packet only postpones the time-out.
+// if the timer is not running. The method "posted" usually leaves a running timer unchanged,
+// because a new packet can only postpone the time-out.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
 	if a.timer != 0 && a.progressAt != longAgo && !a.refused.some() && limit == a.waitMax &&
@@ -34,10 +34,10 @@ func (a *adaptive) reposted(s *Sender, now mono.Time, t Token, limit time.Durati
 	a.run(s, now)
 }
 
-// Leaves records that a packet, for which Post was called earlier, is sent at the time "now". The
-// caller is allowed to delay the transmission after Post until its next progress call. After
-// Leaves, the round trip and the time-out of the packet are counted from the time "now". Leaves
-// does not affect retransmitted packets.
+// Leaves records that a packet, for which Post was called before, leaves the module at the time
+// "now". The caller is allowed to delay the transmission after Post until its next progress call.
+// After Leaves, the round trip and the time-out of the packet are counted from the time "now".
+// Leaves does not affect retransmitted packets.
 func (s *Sender) Leaves(now mono.Time, t Token) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a != nil && p.state == Posted && p.resends == 0 {
@@ -46,8 +46,8 @@ func (s *Sender) Leaves(now mono.Time, t Token) {
 }
 
 // The method "hasten" ends the extended time-out of a lone reply, which is a packet whose ACK the
-// peer may delay. After a call of the method "hasten", the time-out of the lone reply is that of an
-// ordinary packet sent at the time "now".
+// peer is allowed to delay. After a call of the method "hasten", the lone reply (a packet whose ACK
+// may be delayed) has the time-out of an ordinary packet sent at the time "now".
 func (a *adaptive) hasten(s *Sender, now mono.Time) {
 	a.sentAt[s.segment(s.at(s.oldest)).channel], a.progressAt = now, now
 	a.run(s, now)
@@ -69,8 +69,8 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 // The method "due" returns the time at which the next retransmission time-out occurs if no ACK
 // arrives. The first retransmission time-out is counted from the packet sent last, because the ACK
 // of the last packet covers all packets in flight. The first retransmission time-out occurs at the
-// latest four times the field "wait" after the latest ACK of new packets. Each further
-// retransmission time-out is counted from the previous one.
+// latest when four times the time "wait" has passed since the latest ACK of new packets. Each
+// retransmission time-out after the first one is counted from the previous time-out.
 func (a *adaptive) due(s *Sender) mono.Time {
 	at := a.ackedAt.Add(a.paths[a.lastMeasured].srtt/2 + a.peerDelay)
 	longest := max(a.wait[Command], a.wait[Data])
@@ -97,8 +97,8 @@ func (a *adaptive) due(s *Sender) mono.Time {
 	return at
 }
 
-// setWait computes the field "wait", which is the time without an ACK after which a retransmission
-// time-out occurs, for each channel.
+// setWait computes the field "wait", which contains, for each channel, the time without an ACK
+// after which a retransmission time-out occurs.
 func (a *adaptive) setWait() {
 	rules := a.shared.rules
 	probeLeast := rules.ProbeTimeoutMin
@@ -130,7 +130,7 @@ func (a *adaptive) setWait() {
 }
 
 // The method "wake" makes the Sender's timer expire at the given time, unless the timer already
-// expires earlier.
+// expires at an earlier time.
 func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	if a.timer != 0 {
 		if a.timerAt <= at {
@@ -145,8 +145,8 @@ func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	a.timer, a.timerAt = room, at
 }
 
-// The method "timeout" is called at a time-out, and queues the oldest packet in flight that the
-// peer has not refused for retransmission.
+// The method "timeout" is called at a time-out. Among the packets in flight that the peer has not
+// refused, it queues the oldest one for retransmission.
 func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	cause := CauseTimeout
 	a.progressAt = now
@@ -169,7 +169,7 @@ func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	}
 }
 
-// pace computes how many packets the pacer permits at the time "now".
+// pace computes how many new packets the pacer permits the Sender to send at the time "now".
 func (a *adaptive) pace(s *Sender, now mono.Time) {
 	p := &a.pacer
 	c, path := &a.cong, &a.paths[a.lastMeasured]

@@ -12,44 +12,45 @@ import (
 // by a congestion window. Except in slow start, the congestion window changes at most once per
 // round trip.
 //
-// The first congestion signal is delay. The congestion window is reduced if all round-trip samples
-// exceed the target delay for more than half of the lowest round trip, and if there are several of
-// these samples. After a reduction of the congestion window, round-trip samples of packets that
-// were sent before the reduction are ignored. In each round trip without a sign of congestion, the
-// window grows. The measure of delay is like the standing RTT of Copa (Arun and Balakrishnan, NSDI
-// 2018). The steps by which the window changes are like those of Swift (Kumar et al., SIGCOMM
-// 2020). Senders that share a queue reduce their congestion windows by the same factor, to somewhat
-// below the path's capacity. Later, all these senders increase their windows by the same step.
-// After a reduction of the congestion window, the sender paces its packets. Without pacing, the
-// first packets of a burst would find an empty queue and measure too little delay. Jitter between
-// packets (path.vary) is added to the target delay, because jitter is not caused by a queue.
+// The first congestion signal is delay. The congestion window is reduced if several consecutive
+// round-trip samples, during more than half of the lowest round trip, all exceed the target delay.
+// After a reduction of the congestion window, round-trip samples of packets that were sent before
+// the reduction are ignored. The congestion window grows in each round trip without a sign of
+// congestion. Delay is measured similarly to the standing RTT of Copa (Arun and Balakrishnan, NSDI
+// 2018). The steps by which the congestion window changes are similar to those of Swift (Kumar et
+// al., SIGCOMM 2020). Senders that share a queue reduce their congestion windows by the same
+// factor, to somewhat below the path's capacity. After the reduction, all senders that share a
+// queue increase their congestion windows by the same step. After a reduction of the congestion
+// window, the sender paces its packets. Without pacing, the first packets of a burst would find an
+// empty queue, so that the delay measured with them would be too low. Jitter between packets
+// (path.vary) is added to the target delay, because jitter is not caused by a queue.
 //
-// From time to time, a sender whose congestion window was full reduces the window to a fraction for
-// two round trips, which is called a dip. A dip (a short reduction of the window) empties the
+// From time to time, a sender whose congestion window was full makes a dip, which is a reduction of
+// the window to a fraction for two round trips. A dip (a short reduction of the window) empties the
 // queue, so that the sender can measure the round trip with an empty queue, like the round-trip
 // probes of BBR (Cardwell et al., ACM Queue 2016). If a sender measures a new lowest round trip
 // outside of a dip (a short reduction of the window), it postpones its next dip by a full interval.
 //
-// The second congestion signal is loss. While the delay shows a queue, unusual loss reduces the
-// congestion window by an eighth at most, and never below the path's capacity. If the delay shows
-// no queue, a loss rate above the usual loss rate of the path first turns on pacing (see pacer). If
-// the loss rate stays high in spite of pacing, the sender reduces the congestion window by a
-// fraction that is somewhat larger than the excess of the loss rate over the usual loss rate. After
-// each reduction of the congestion window because of loss, the sender measures the usual loss rate
-// of the path. If the loss rate falls after a reduction of the congestion window, the sender
-// concludes that the window was too large.
+// The second congestion signal is loss. While the delay shows a queue, a loss rate above the usual
+// one reduces the congestion window by an eighth at most, and never below the path's capacity. If
+// the delay shows no queue, a loss rate above the usual loss rate of the path first turns on pacing
+// (see pacer). If the loss rate stays high in spite of pacing, the sender reduces the congestion
+// window. The fraction by which the window is reduced is somewhat larger than the difference
+// between the loss rate and the usual loss rate. After each reduction of the congestion window
+// because of loss, the sender measures the usual loss rate of the path. If the loss rate falls
+// after a reduction of the congestion window, the sender concludes that the window was too large.
 type congestion struct {
 	window   int32         // packets that may be in flight
 	unhalved int32         // the window before a dip; 0: no dip
 	slow     bool          // slow start: the window doubles in each round
 	overshot bool          // unhalved is the window at which delay ended slow start
 	limited  bool          // the window or the pace limited this round
-	compete  bool          // other senders fill the queue; only loss counts
+	compete  bool          // competing senders fill the queue; only loss counts
 	testing  bool          // the losses counted now will be the usual loss
 	spread   uint8         // rounds for which packets are still paced
 	above    int32         // consecutive round trips above the target
-	aboveMin time.Duration // the least of the round trips that above counts, minus base
-	aboveAt  mono.Time     // when the first round trip that above counts was measured
+	aboveMin time.Duration // least of the round trips counted by above, minus base
+	aboveAt  mono.Time     // when the first round trip counted by above was measured
 	calm     seq.Num       // earlier packets are no evidence about the present window
 	peak     int32         // the latest window that was too large
 	rounds   uint8         // rounds since the latest dip, or since base fell
@@ -65,8 +66,8 @@ type congestion struct {
 	low    [2]time.Duration
 	lowFor uint8 // elapsed rounds of the present lowRounds
 	skip   uint8 // rounds with losses caused by the previous window
-	// The field "pressed" counts consecutive round trips far above the target delay during which this
-	// sender had a tiny congestion window.
+	// The field "pressed" counts consecutive round trips that were far above the target delay,
+	// although this sender had a tiny congestion window.
 	pressed  uint16
 	acked    int32         // packets delivered in this round
 	lost     int32         // packets found lost in this round
@@ -87,8 +88,8 @@ type congestion struct {
 }
 
 const (
-	// delayNoise is the increase of the round trip that batching and process scheduling cause even if
-	// no packet waits in a queue of the network.
+	// delayNoise is an estimate of the time that batching and process scheduling add to a round trip
+	// even if no packet waits in a queue of the network.
 	delayNoise = 250 * time.Microsecond
 
 	shareUnits  = 1 << 12
@@ -130,8 +131,8 @@ func (c *congestion) target(base, jitter time.Duration, rules *Rules) time.Durat
 	return max(rules.TargetDelay+c.wobble.room(rules), base+base/4+delayNoise+jitter)
 }
 
-// The method "grow" counts delivered packets. In slow start, it also increases the congestion
-// window by the number of delivered packets, but to at most the argument "most".
+// The method "grow" counts delivered packets. In slow start, the method "grow" increases the
+// congestion window by the number of delivered packets, but to at most "most" packets.
 func (c *congestion) grow(packets int32, most uint32) {
 	c.acked += packets
 	if c.slow && c.limited && !c.flooded() {
@@ -139,14 +140,14 @@ func (c *congestion) grow(packets int32, most uint32) {
 	}
 }
 
-// The method "flooded" reports whether so many packets were lost in this round trip of slow start
-// that the congestion window must be too large.
+// The method "flooded" reports whether so many packets were lost in the present round trip of slow
+// start that the congestion window must be too large.
 func (c *congestion) flooded() bool { return c.skip == 0 && c.lost > floodLeast+c.acked/8 }
 
-// leaveSlow ends slow start if many of the packets that were in flight at the beginning of the past
-// round trip were lost or have not been acknowledged. The argument "took" of leaveSlow is the
-// duration of the past round trip. At the end of slow start, leaveSlow sets the congestion window
-// to the estimated capacity of the path.
+// leaveSlow ends slow start if too many of the packets in flight at the beginning of the past round
+// trip were lost or are still unacknowledged. The argument "took" of leaveSlow is the duration of
+// the past round trip. At the end of slow start, leaveSlow sets the congestion window to the
+// estimated capacity of the path.
 func (c *congestion) leaveSlow(took time.Duration) bool {
 	if !c.slow || !c.flooded() && (c.flight < 2*floodLeast || c.acked+c.lost > c.flight*3/4) {
 		return false
@@ -162,7 +163,8 @@ func (c *congestion) leaveSlow(took time.Duration) bool {
 	return true
 }
 
-// endRound adjusts the congestion window at the end of a round trip, which had the duration "took".
+// endRound adjusts the congestion window at the end of a round trip, whose duration is the argument
+// "took".
 func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Duration) {
 	if c.skip > 0 {
 		c.skip--
@@ -214,8 +216,8 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
-// The method "hasten" moves the next dip (a short reduction of the window) to an earlier time after
-// unusual loss, because many senders possibly share the queue.
+// After a loss rate above the usual one, the method "hasten" brings the next dip (a short reduction
+// of the window) forward, because many senders possibly share the queue.
 func (c *congestion) hasten(slow bool) {
 	if c.easy == 0 && !slow && c.share >= shareMost && c.vain < vainMost {
 		c.dipAfter = dipLeast
@@ -224,11 +226,12 @@ func (c *congestion) hasten(slow bool) {
 
 // The method "step" returns the increase of the congestion window per round trip, in packets. The
 // increase depends on the duration of the round trip and on the square root of the window, so that
-// small windows grow relatively faster. After many round trips without a reduction, the congestion
-// window grows faster, because the capacity of the path has possibly increased much. The congestion
-// window also grows faster below the size at which it was last reduced. If the round trip is too
-// short to show a queue, the congestion window grows more slowly near the size at which packets
-// were last lost. For some time after unusual loss, the congestion window grows more slowly.
+// small windows grow relatively faster. After many round trips without a reduction, the increase of
+// the congestion window is raised, because the capacity of the path has possibly grown much. The
+// increase is raised as well while the congestion window is below the size at which it was last
+// reduced. If the round trip is too short to show a queue, the congestion window grows in small
+// steps near the size at which packets were last lost. For some time after a loss rate above the
+// usual one, the congestion window grows only in small steps.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root
@@ -255,8 +258,9 @@ func (c *congestion) step() int32 {
 
 // The method "press" detects a competing sender that fills the queue because it reacts only to
 // loss, as many TCP senders do. A competing sender is assumed if the delay is far above the target
-// although this sender has almost no packets in flight. The sender then reacts only to loss and not
-// to delay, for competeTime round trips or until the queue is empty.
+// although the own sender has almost no packets in flight. A sender that has detected a competing
+// sender reacts only to loss and not to delay, for competeTime round trips or until the queue is
+// empty.
 func (c *congestion) press(goal time.Duration) {
 	switch {
 	case c.compete:
@@ -273,7 +277,7 @@ func (c *congestion) press(goal time.Duration) {
 }
 
 // The method "drain" reduces the congestion window to the number of packets that the path can have
-// in transit without a queue, but not below the argument "least".
+// in transit without a queue, but to at least "least" packets.
 func (c *congestion) drain(least int32) {
 	c.shrink(max(int32(int64(c.window)*int64(c.base+delayNoise)/int64(c.least)), least))
 	c.peak = c.window // as much as the path holds
@@ -288,9 +292,9 @@ func (c *congestion) shrink(window int32) {
 }
 
 // The method "judge" reduces the congestion window if the loss rate is above the usual loss rate of
-// the path, and later checks whether the reduction has lowered the loss rate. As long as each
-// reduction clearly lowers the loss rate, but the loss rate is still too high, the method "judge"
-// reduces the window further. If the loss rate does not fall although the window is smaller, the
+// the path, and later checks whether the reduction has lowered the loss rate. If a reduction of the
+// window has clearly lowered the loss rate, but the loss rate is still too high, the method "judge"
+// reduces the window again. If the loss rate has not fallen after a reduction of the window, the
 // method "judge" concludes that no queue causes the loss, and restores the window.
 func (c *congestion) judge() bool {
 	total := c.counted[0] + c.counted[1]
@@ -342,8 +346,8 @@ func (c *congestion) judge() bool {
 }
 
 // The method "held" estimates, from the delay in the past round trip, how many packets the path can
-// have in transit without a queue. The result of the method "held" is at most seven ninths of the
-// congestion window, or 0 if the delay shows no queue.
+// have in transit without a queue. The result of the method "held" is limited to seven ninths of
+// the congestion window, and is 0 if the delay shows no queue.
 func (c *congestion) held() int32 {
 	if c.base < delayNoise || c.least <= c.base {
 		return 0

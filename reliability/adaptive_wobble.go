@@ -2,12 +2,12 @@ package reliability
 
 import "time"
 
-// wobble counts how often the lowest round trip changes its direction (a turn). A round lasts about
-// one round trip. A round has a turn if its lowest round trip has clearly fallen after a clear rise
-// in the previous round, or has clearly risen after a clear fall. While a queue fills or drains,
-// the lowest round trip changes in the same direction for several rounds. If a program on the path,
-// such as a tunnel in user space, is scheduled irregularly, the lowest round trip moves up and down
-// from round to round.
+// wobble counts turns, which are the rounds in which the lowest round trip begins to fall after a
+// rise, or to rise after a fall. A round is the time of about one round trip. A round has a turn if
+// its lowest round trip has clearly fallen after a clear rise in the previous round, or has clearly
+// risen after a clear fall. While a queue fills or drains, the lowest round trip changes in the
+// same direction for several rounds. If a program on the path, such as a tunnel in user space, is
+// scheduled irregularly, the lowest round trip moves up and down from round to round.
 type wobble struct {
 	latest time.Duration // the least round trip of the latest round; 0: unknown
 	change time.Duration // from the round before the latest round to the latest round
@@ -15,13 +15,15 @@ type wobble struct {
 }
 
 const (
-	wobbleTurn   = 150 * time.Microsecond // both changes of a turn are above wobbleTurn
+	wobbleTurn   = 150 * time.Microsecond // the rise and the fall of a turn are above wobbleTurn
 	wobbleRounds = 64                     // rounds over which the share is smoothed
-	// If a shared queue causes the delay, the lowest round trip changes its direction in about one of
-	// 20 rounds. If pauses of a program cause the delay, the lowest round trip changes its direction
-	// in up to two of three rounds. If the share of rounds with a turn (a change of direction) is at
-	// most wobbleLeast, the share has no effect on the target delay. The effect on the target delay is
-	// largest if the share of rounds with a turn is twice wobbleLeast or more.
+	// If a shared queue causes the delay, the lowest round trip of a round changes its direction (from
+	// rising to falling or back) in about one of 20 rounds. If pauses of a program cause the delay,
+	// the lowest round trip of a round changes its direction (from rising to falling or back) in up to
+	// two of three rounds. If the lowest round trip changes its direction in at most a fraction
+	// wobbleLeast of the rounds, the target delay is not changed. The target delay is raised most if
+	// the lowest round trip changes its direction in a fraction of at least twice wobbleLeast of the
+	// rounds.
 	wobbleLeast = shareUnits / 8
 	wobbleMost  = 4 // target delays
 )
@@ -30,8 +32,9 @@ const (
 // method "round" is 0 if no round trip was measured in the past round. The argument "packet" of the
 // method "round" is the time that the path takes to carry one packet. Changes of the lowest round
 // trip by at most wobbleTurn plus the time of two packets are ignored. The argument "steady" of the
-// method "round" is false if the congestion window was reduced, because the reduction by itself
-// changes the round trip.
+// method "round" says whether the congestion window was not reduced in the past round. A round with
+// a reduction of the congestion window is not counted, because the reduction by itself changes the
+// round trip.
 func (w *wobble) round(least, packet time.Duration, steady bool) {
 	if least == 0 || !steady {
 		w.latest, w.change = 0, 0

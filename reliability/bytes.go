@@ -2,13 +2,13 @@ package reliability
 
 import "gobtl/internal/seq"
 
-// A peer grants credits both in packets and in bytes. The packet limit and the byte limit of a peer
-// apply to all sent packets, except those that are known to have arrived. A packet may be sent if
-// the present number of bytes in flight is below the byte limit, even if the packet itself exceeds
-// the limit. A sender is therefore never stopped completely by a byte limit that is smaller than
-// one packet.
+// A peer grants credits both in packets and in bytes. The packet limit and the byte limit that a
+// peer has granted apply to all sent packets, except those that are known to have arrived. If the
+// number of bytes in flight is below the byte limit, the sender is allowed to send one more packet,
+// even if this packet exceeds the limit. A sender is therefore never stopped completely by a byte
+// limit that is smaller than one packet.
 
-// NoBytesBound is the byte credit that stands for "no limit in bytes".
+// NoBytesBound is the value of a byte credit that means that the bytes in flight have no limit.
 const NoBytesBound = unlimited
 
 // Carry adds the size of a sent packet, or a change of this size, to the number of bytes in flight.
@@ -27,10 +27,10 @@ func (s *Sender) InFlightBytes() int {
 
 // BoundBytes sets the limit of bytes in flight to the byte credit of a received ACK. For each valid
 // ACK that is not outdated, the caller must call OnAck, then Carry for the freed packets, and then
-// BoundBytes. BoundBytes treats a byte credit of less than 1 as 1. If a newer ACK has already
-// raised the packet limit, BoundBytes has no effect. The argument "promised" of BoundBytes says
-// whether a sequence number is reserved for a packet that is not sent yet. A packet with a reserved
-// sequence number may be sent even if the byte limit is reached.
+// BoundBytes. BoundBytes treats a byte credit of less than 1 as 1. If an ACK that is newer than the
+// given one has already raised the packet limit, BoundBytes has no effect. The argument "promised"
+// of BoundBytes says whether a sequence number is reserved for a packet that is not sent yet. A
+// packet with a reserved sequence number may be sent even if the byte limit is reached.
 func (s *Sender) BoundBytes(ack seq.Num, credit uint16, grantedBytes int, promised bool) {
 	if grantedBytes == s.bytesMax || ack.Add(1+max(1, uint32(credit))).Before(s.limit) {
 		return

@@ -8,9 +8,9 @@ import (
 // On a network without loss and reordering, both ends of a connection merely count packets, without
 // windows and retransmissions. On a network without loss, the sending end calls Sender.Count and
 // Sender.Confirm, and the receiving end calls Receiver.Expected and Receiver.Count. On a network
-// without loss, the methods for windows, segments and timers are not used, but those for credits
-// are. Packet numbers skip zero when they wrap around, because zero means "no number" in a packet
-// header.
+// without loss, the methods for credits are used, but the methods for windows, segments and timers
+// are not. When packet numbers wrap around, the number zero is skipped, because zero means "no
+// number" in a packet header.
 
 func skipZero(n seq.Num) seq.Num {
 	if n == 0 {
@@ -35,7 +35,7 @@ func (s *Sender) Unbind() {
 }
 
 // Confirm processes an ACK of all packets up to and including number ack, and the credits in the
-// ACK. Confirm returns true if the ACK acknowledges packets that no earlier ACK has acknowledged.
+// ACK. Confirm reports whether the ACK acknowledges packets that no earlier ACK has acknowledged.
 // Before calling Confirm, the caller must check the acknowledged number with Plausible.
 func (s *Sender) Confirm(now mono.Time, ack seq.Num, credit uint16) bool {
 	if ack.Add(1).Before(s.oldest) {

@@ -8,30 +8,33 @@ import (
 )
 
 // Credits divides a module's receive capacity (posted receive buffers or the socket buffer) among
-// its peers. Together, the credits of all peers use no more buffer slots than the receive capacity
-// has.
+// its peers. Together, the credits of all peers take at most as many buffer slots as the receive
+// capacity has.
 //
-// The credits of a peer are limited by the credits that it has earned by use, by its equal share of
-// the capacity among the active peers, and by the free credits. A peer gets more than its equal
-// share only if every other peer has the credits that it needs, up to its own equal share. A peer
-// also gets more than its equal share only if an eighth of the capacity stays free, for peers that
-// become active later. A peer that has not earned credits yet gets at most a quarter of the free
-// credits, and less if there are more than four peers. When the equal shares become smaller because
-// another peer joins, granted credits are not revoked. A peer with more credits than its equal
-// share gets no new credits until it has used up the excess. Even if no credits are free, each peer
-// has one credit, so that no peer waits for ever.
+// Three things limit the credits of a peer: the credits that it has earned by use, its equal share
+// of the receive capacity among the active peers, and the free credits. A peer gets more than its
+// equal share of the receive capacity only if each of its fellow peers has the credits that it
+// needs, or its own equal share. A second condition for more than an equal share is that an eighth
+// of the receive capacity stays free, for peers that become active later. A peer that has not
+// earned credits yet gets at most a quarter of the free credits, and less if there are more than
+// four peers. When a peer joins and the equal share of each peer becomes smaller, credits that were
+// already granted are not revoked. A peer that has more credits than its equal share gets no new
+// credits until it has used up the difference. Even if no credits are free, each peer has one
+// credit, so that no peer waits for ever.
 //
 // A peer's credits expire some time after the latest increase of its credit limit. When a peer's
-// credits expire, all but a few of them become free for other peers. A sender gives up its expired
-// credits (Sender.Rest) before the receiver gives these credits to other peers. Because credits
-// expire, idle, slow and dead peers return their credits without sending a message. A peer that
-// becomes active again after a pause keeps its earned credits.
+// credits expire, this peer keeps a few of them, and the pool can grant the rest to its fellow
+// peers. A sender gives up its expired credits (Sender.Rest) before the receiver grants these
+// credits to a second sender. Because credits expire, the receiver regains the credits of idle,
+// slow and dead peers without a message from them. A peer that becomes active again after a pause
+// keeps its earned credits.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //
-// The pool counts slots of the receive buffer. A slot is the part of the receive buffer that one
-// full-sized packet takes. A packet counts as less than a slot if it is small (small.go), or if the
-// path is so long that most of the granted packets are in transit (stretch.go).
+// The pool counts how many slots of the receive buffer the granted credits take. A slot is the part
+// of the receive buffer that one full-sized packet takes. A packet counts as less than a slot if it
+// is small (small.go), or if the path is so long that most of the granted packets are in transit
+// (stretch.go).
 type Credits struct {
 	capacity      int
 	granted       int // places
@@ -43,7 +46,7 @@ type Credits struct {
 	small
 
 	now         mono.Time
-	first, last *Receiver // peers with valid credits, the longest unraised first
+	first, last *Receiver // peers with unexpired credits, the longest unraised first
 }
 
 const (
@@ -60,8 +63,7 @@ const (
 	// already have their equal shares.
 	spareShare = 8
 	// lapsedShare is a divisor. All peers with expired credits together keep at most
-	// capacity/lapsedShare buffer slots. A single credit of each peer with expired credits does not
-	// count towards capacity/lapsedShare.
+	// capacity/lapsedShare buffer slots, not counting one credit for each of these peers.
 	lapsedShare = 32
 )
 
@@ -81,7 +83,8 @@ func (c *Credits) Leave() { c.peers-- }
 // Peers returns the number of peers that share the pool.
 func (c *Credits) Peers() int { return c.peers }
 
-// Check returns an error for the first invariant of the pool that does not hold.
+// Check returns an error for the first invariant of the pool that does not hold, or nil if all of
+// them hold.
 func (c *Credits) Check() error {
 	if c.peers < 0 || c.granted < 0 || c.granted > c.capacity+c.peers {
 		return fmt.Errorf("reliability: %d credits of %d granted to %d peers", c.granted, c.capacity,
@@ -120,10 +123,10 @@ func (c *Credits) Share() int {
 }
 
 // renew replaces a peer's unused credits by a new grant, and returns the number of granted credits.
-// The argument "held" of the method "renew" is the number of old credits that the peer has not
-// used. The argument "want" of the method "renew" is the largest number of credits to grant. The
-// caller must announce exactly the granted credits to the peer, because the pool would never
-// correct a difference.
+// The argument "held" of the method "renew" is the number of the peer's previous credits that it
+// has not used. The argument "want" of the method "renew" is the largest number of credits to
+// grant. The caller must announce exactly the number of granted credits to the peer, because the
+// pool would never correct a difference.
 func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	before := r.booked
 	c.lapse()
@@ -143,7 +146,7 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	wants := max(min(most, free, places), 1)
 	grant := min(max(min(c.packets(r, wants), want), held, 1), 1<<16-1)
 	booked := c.places(r, grant)
-	if grant == held { // the held credits may take more places now than when they were booked
+	if grant == held { // the held credits can take more slots than when they were booked
 		booked = min(booked, max(int(before), wants))
 	}
 	r.short = needs && booked < min(share, places)
@@ -152,8 +155,8 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	return grant
 }
 
-// The method "book" records the credits that were granted to a peer, and the number of
-// receive-buffer slots that these credits take.
+// The method "book" records the credits that were granted to a peer, and adds the buffer slots that
+// these credits take to the totals of the pool.
 func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	r.charged, r.booked = grant, uint32(places)
 	c.granted += places
@@ -234,8 +237,8 @@ func (c *Credits) lapse() {
 }
 
 // restingCredits returns how many of its n credits an idle peer keeps. An idle peer keeps at most
-// earnedFirst credits, which is also the number that a new peer gets. If n is less than
-// earnedFirst, an idle peer keeps half of its n credits, but at least two.
+// earnedFirst credits, which is the number of credits that a new peer gets. If an idle peer has n
+// credits and n is less than earnedFirst, the peer keeps half of the n credits, but at least two.
 func restingCredits(n uint32) uint32 {
 	if n >= earnedFirst {
 		return earnedFirst

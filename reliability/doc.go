@@ -1,9 +1,9 @@
 // Package reliability implements acknowledgements, loss recovery and flow control for the packets
-// of one module. The package records which packets are in flight, which have arrived, which must be
-// acknowledged and which must be retransmitted. Package reliability processes only sequence numbers
-// and Tokens. The bytes of packets and the sockets are the business of its caller. Package
-// reliability reads no clock and starts no goroutine. The caller passes the current time to the
-// functions of package reliability as an argument, and gets deadlines as results.
+// of one module. Package reliability records which packets are in flight, have arrived, must be
+// acknowledged, or must be retransmitted. Package reliability processes only sequence numbers and
+// Tokens. The caller of package reliability manages the bytes of packets and the sockets. Package
+// reliability reads no clock and starts no goroutine. The caller passes the current time as an
+// argument to the functions of package reliability, and gets deadlines from them as results.
 //
 //	Sender     one per peer, with the send window, the credit limit and cumulative ACKs
 //	Receiver   one per peer, with the receive window, duplicates, pending ACKs and granted credits
@@ -25,10 +25,10 @@
 //
 // # Profiles
 //
-// A policy (policy.go) decides which packets are retransmitted, and when. There are two policies.
-// The send window, the credits and the retransmission list are the same in all profiles. A Sender
-// gets its policy from Recovery.Join. On a network that loses no packets, a Sender has no policy,
-// and merely counts its packets (counted.go).
+// A policy (policy.go) decides which packets are retransmitted, and when to retransmit them. There
+// are two policies, "usnic" and "adaptive". The send window, the credits and the retransmission
+// list are the same in all profiles. A Sender gets its policy from Recovery.Join. On a network that
+// loses no packets, a Sender has no policy, and merely counts its packets (counted.go).
 //
 //	               usnic, lossless (usnic.go)          adaptive (adaptive*.go)
 //	hotel          a room for each posted segment      a room for each Sender
@@ -39,8 +39,8 @@
 // The profile usnic keeps the rules and the documented times of Open MPI's usnic BTL
 // (opal/mca/btl/usnic, btl_usnic_ack.c and btl_usnic_recv.h). In contrast to Open MPI's usnic BTL,
 // the profile usnic has 32-bit sequence numbers, growing intervals between repeated time-outs, and
-// credits from the receiver. Another difference from Open MPI's usnic BTL is that an ACK which
-// merely answers a duplicate packet causes no retransmission.
+// credits from the receiver. Unlike in Open MPI's usnic BTL, an ACK that merely answers a duplicate
+// packet causes no retransmission.
 //
 // # Files
 //

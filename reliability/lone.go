@@ -7,14 +7,14 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A lone reply is a packet with data that also carries the first ACK of a request. While a lone
-// reply is in flight, its sender has no other packet in flight. An immediate ACK of a lone reply
-// would usually need a packet without data, which would wake a process. The receiver of a lone
-// reply is allowed to delay its ACK until the next request can carry it. The sender of the lone
-// reply therefore uses a longer time-out. The longer time-out of a lone reply does not slow down
-// loss recovery. When a lone reply is lost, the ACK of the request is also lost, and the peer
-// retransmits the request after its ordinary time-out. When the request arrives again, the sender
-// of the lone reply knows that the reply was lost, and retransmits the reply.
+// A lone reply is a packet that carries both data and the first ACK of a request, and is the only
+// packet in flight of its sender. An immediate ACK of a lone reply would usually need a packet
+// without data, which would wake a process. The receiver of a lone reply is allowed to delay its
+// ACK until the next request can carry it. The sender of the lone reply therefore uses a longer
+// time-out. The longer time-out of a lone reply does not slow down loss recovery. When a lone reply
+// is lost, the ACK of the request is lost with it, so that the peer retransmits the request after
+// the ordinary time-out. When the request arrives a second time, the sender of the lone reply
+// concludes that the reply was lost, and retransmits the reply.
 //
 //	peer    request -->            request + ACK -->             request -->        copy -->
 //	sender           <-- answer                     <-- answer        lost <-- answer     <-- answer
@@ -26,9 +26,9 @@ import (
 // lone reply.
 const loneFresh = time.Second
 
-// AcceptLone works like Accept, for a lone reply (a packet whose ACK may be delayed). If the
-// argument "holds" of AcceptLone is true, the delay of the ACK is LoneAckDelay, unless another
-// event makes an ACK due earlier.
+// AcceptLone works like Accept, for a lone reply (a packet whose ACK may be delayed). The argument
+// "holds" of AcceptLone says whether the ACK may be delayed by LoneAckDelay instead of AckDelay. An
+// event that makes an ACK due before LoneAckDelay has passed ends the delay.
 func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules) {
 	delay := rules.AckDelay
 	holds = holds && r.ackAt == mono.Never && n == r.next && r.held == 0
@@ -50,10 +50,11 @@ func (r *Receiver) Answers() bool { return r.ackNews && !r.patient }
 
 // MayBePatient reports whether a packet that is sent on channel c at the time "now" is allowed to
 // be a lone reply (a packet whose ACK the peer may delay). A lone reply is allowed only if no other
-// packet is in flight, and if the round trip was measured recently. A lone reply also requires that
-// packets were sent recently, because the peer's next request must be expected before the delayed
-// ACK is due. After the reply of sizeBytes, the windows and credits must permit one more packet, so
-// that the next packet need not wait for the delayed ACK.
+// packet is in flight, and if the round trip was measured recently. A further condition for a lone
+// reply is that packets were sent recently, because only then is the peer's next request likely to
+// arrive before the delayed ACK is due. A packet of sizeBytes can be a lone reply only if the
+// windows and credits then still permit one more packet, so that this packet need not wait for the
+// delayed ACK.
 func (s *Sender) MayBePatient(now mono.Time, c Channel, sizeBytes int) bool {
 	a := s.policy.adaptive
 	return a != nil && s.oldest == s.next && a.paths[c].srtt != 0 &&
@@ -62,18 +63,18 @@ func (s *Sender) MayBePatient(now mono.Time, c Channel, sizeBytes int) bool {
 		now.Sub(max(a.sentAt[Command], a.sentAt[Data])) < LoneAckDelay
 }
 
-// PostLone works like Post, for a lone reply (a packet whose ACK the peer may delay).
+// PostLone works like Post, for a lone reply (a packet whose ACK the peer is allowed to delay).
 func (s *Sender) PostLone(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
 	s.segs.post(now, t, s.number, n, c)
 	s.segment(t).lone, s.patient = true, true
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
-// Missed must be called when a duplicate of a packet arrives, which the peer has retransmitted. If
-// a lone reply is in flight and was sent more than a round trip ago, the duplicate shows that the
-// reply is lost. Missed then queues the reply for retransmission, and returns true. If the lone
-// reply was sent less than a round trip ago, Missed only ends the longer time-out of the reply, and
-// returns false. If no lone reply is in flight, Missed returns false.
+// Missed must be called when a packet that the peer has retransmitted arrives as a duplicate. The
+// duplicate shows that a lone reply in flight is lost, if this reply was sent more than a round
+// trip ago. Missed queues a lost lone reply for retransmission, and reports whether it has done so.
+// If a lone reply was sent less than a round trip ago, Missed only ends the longer time-out of this
+// reply, and returns false.
 func (s *Sender) Missed(now mono.Time) (lost bool) {
 	if !s.patient {
 		return false

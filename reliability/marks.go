@@ -6,14 +6,15 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type "marks" holds two bitmaps with one bit for each entry of the Sender's ring of packets in
-// flight. With the bitmaps, a search in a large send window examines 64 packets at a time.
+// The type "marks" holds two bitmaps, each with one bit for each entry of the Sender's ring of
+// packets in flight. With the bitmaps, a search in a large send window examines 64 packets at a
+// time.
 type marks struct {
-	// In the bitmap "early", the bit of each packet that has arrived before a packet with a lower
-	// number is set. The Sender's ring contains noToken for the packets of the bitmap "early".
+	// The bitmap "early" marks the packets that have arrived before a packet with a lower number. For
+	// each packet that is marked in the bitmap "early", the Sender's ring contains noToken.
 	early []uint64
-	// In the bitmap "aside", the bits are set of the packets that the profile adaptive has declared
-	// lost, and of the packets on the retransmission list.
+	// The bitmap "aside" marks the packets on the retransmission list, and the packets that the
+	// profile adaptive has declared lost.
 	aside []uint64
 }
 
@@ -85,7 +86,7 @@ func (s *Sender) nextOpen(n seq.Num) seq.Num {
 }
 
 // nextAside returns the first sequence number, not before n, of a packet that is marked in the
-// bitmap "aside", or s.next if there is none.
+// bitmap "aside", or s.next if no such packet is marked.
 func (s *Sender) nextAside(n seq.Num) seq.Num {
 	if s.marks == nil {
 		return s.next
@@ -102,8 +103,9 @@ func (s *Sender) nextAside(n seq.Num) seq.Num {
 }
 
 // The method "from" returns the position of the bit for sequence number n in a bitmap of the
-// Sender. The results of the method "from" are the index of a 64-bit word, the position of n's bit
-// in this word, and the number of bits from n's bit to the end of the word.
+// Sender. The results of the method "from" are the index of a 64-bit word, the position of the bit
+// for n in this word, and the number of bits from this position to the end of the word or the
+// bitmap.
 func (s *Sender) from(n seq.Num) (word, shift, left uint32) {
 	i := uint32(n) & uint32(len(s.ring)-1)
 	shift = i & 63

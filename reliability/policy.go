@@ -8,10 +8,10 @@ import (
 )
 
 // The type "policy" connects a Sender with the loss recovery of its profile. A policy decides when
-// a packet is retransmitted. Within the limits of send window and credits, a policy also decides
-// how many packets may be in flight. At most one of the two pointers of a policy is set. Both
-// pointers are nil if the Sender merely counts packets, and in the profile adaptive before the
-// Sender's first packet.
+// a packet is retransmitted. Within the limits of send window and credits, the policy of a Sender
+// decides how many packets may be in flight. A policy has two pointers, "usnic" and "adaptive", of
+// which at most one is set. Both pointers of a policy are nil if the Sender merely counts packets,
+// and in the profile adaptive until the Sender's first packet.
 type policy struct {
 	usnic    *usnic    // one for all Senders of a module
 	adaptive *adaptive // nil before the first packet: see begin
@@ -19,7 +19,8 @@ type policy struct {
 }
 
 // The type "joined" stores the arguments of Recovery.Join, which the profile adaptive needs when it
-// allocates a Sender's state. In the other profiles, the field "shared" is nil.
+// allocates a Sender's state. In the profiles usnic and lossless, the field "shared" of the type
+// "joined" is nil.
 type joined struct {
 	shared    *adaptiveShared
 	peerDelay time.Duration
@@ -38,8 +39,9 @@ func (p *policy) begin(s *Sender) {
 }
 
 // The method "posted" records that one or more packets with consecutive numbers were sent together
-// on channel c. The argument n is the number of the first packet. The argument "limit" of the
-// method "posted" is an upper bound for the time-out of the sent packets.
+// on channel c. The argument n of the method "posted" is the number of the first of the packets
+// that were sent together. The argument "limit" of the method "posted" is an upper bound for the
+// time-out of the sent packets.
 func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channel,
 	limit time.Duration,
 ) {
@@ -50,8 +52,8 @@ func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channe
 	p.usnic.posted(s, now, n, count, limit)
 }
 
-// sendAgain queues a packet in flight for retransmission, for the reason given by the argument
-// "cause".
+// sendAgain queues a packet in flight for retransmission, and records the reason (the argument
+// "cause").
 func (p *policy) sendAgain(s *Sender, t Token, cause Cause) {
 	switch {
 	case p.adaptive != nil:
@@ -70,7 +72,8 @@ func (p *policy) abandon(s *Sender) {
 	}
 }
 
-// check returns an error if the profile's state of this Sender violates an invariant.
+// check returns an error if the recovery profile's state of the given Sender violates an invariant,
+// and nil otherwise.
 func (p *policy) check(s *Sender) error {
 	if p.adaptive != nil {
 		return p.adaptive.check(s)

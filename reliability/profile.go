@@ -27,9 +27,9 @@ type profile interface {
 	stopIdle()
 }
 
-// NewRecovery allocates the state of a number of send segments (the argument "count", 1 to
-// SegmentsMax), and of the timers for at most the given number of peers. All segments are free at
-// first. An error of NewRecovery wraps ErrRules or hotel.ErrConfig.
+// NewRecovery allocates the state of "count" send segments (1 to SegmentsMax), and the timers for
+// at most "peers" peers. All segments are free at first. An error of NewRecovery wraps ErrRules or
+// hotel.ErrConfig.
 func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 	if err := rules.Validate(); err != nil {
 		return nil, err
@@ -53,21 +53,21 @@ func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 // Join connects a Sender with the loss recovery of the profile. The caller must call Join after
 // Sender.Init, before any other use of the Sender. The argument peerDelay of Join is the longest
 // ACK delay of the peer. The argument "selective" of Join says whether the peer sends selective
-// ACKs. A Sender for which Join was not called can only count packets (Sender.Count).
+// acknowledgements. A Sender for which Join was not called can only count packets (Sender.Count).
 func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 	s.segs = &r.Segments
 	r.profile.join(s, peerDelay, selective)
 	s.updateSendLimit()
 }
 
-// Expire queues the segments whose time-out has expired for retransmission. Expire returns a Sender
-// that can possibly send more packets than before, or nil if there is none. If Expire returns a
-// Sender, the caller must call Expire again.
+// Expire queues each segment whose time-out has expired for retransmission. Expire returns a Sender
+// that can possibly send more packets than before the call, or nil if there is no such Sender. The
+// caller must repeat the call of Expire until the result is nil.
 func (r *Recovery) Expire(now mono.Time) *Sender { return r.profile.expire(now) }
 
 // StopIdle makes each Sender stop its timer when no packet is in flight. StopIdle is for a program
-// that sleeps until Deadline. Without StopIdle, the timer of an idle Sender keeps running, because
-// the next packet can use it without the cost of a restart.
+// that sleeps until Deadline. Without StopIdle, the timer of an idle Sender keeps running, so that
+// the next packet does not have to start it.
 func (r *Recovery) StopIdle() { r.profile.stopIdle() }
 
 // Deadline returns the time at which Expire must be called next. Deadline is mono.Never if no timer
@@ -75,15 +75,15 @@ func (r *Recovery) StopIdle() { r.profile.stopIdle() }
 func (r *Recovery) Deadline() mono.Time { return r.profile.deadline() }
 
 // Timers returns the number of running timers. In the profiles usnic and lossless, each posted
-// segment has a timer. In the profile adaptive, each Sender has at most one timer, which can still
-// run for a while after all packets have been acknowledged.
+// segment has a timer. In the profile adaptive, each Sender has at most one timer, which can keep
+// running for a while after all packets of the Sender have been acknowledged.
 func (r *Recovery) Timers() int { return r.profile.running() }
 
 // Counts returns the counters of the profile.
 func (r *Recovery) Counts() Counts { return r.profile.counts() }
 
-// Check returns an error if the segments or timers violate an invariant. Check is for tests and
-// simulators.
+// Check returns an error if the segments or timers violate an invariant, and nil otherwise. Check
+// is for tests and simulators.
 func (r *Recovery) Check() error {
 	if err := r.check(); err != nil {
 		return err

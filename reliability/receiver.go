@@ -20,13 +20,12 @@ const (
 	Above                    // beyond the window
 )
 
-// Receiver is the receive side of one peer. A zero Receiver is not ready for use before Init is
-// called.
+// Receiver is the receive side of one peer. A zero Receiver must not be used before a call of Init.
 type Receiver struct {
 	rare     *rare   // nil before the first packet out of turn
 	next     seq.Num // next to arrive in order
-	limit    seq.Num // first number beyond the credits granted
-	told     seq.Num // the highest limit sent to the peer, whose credits may have expired
+	limit    seq.Num // first number beyond the granted credits
+	told     seq.Num // the highest credit limit sent to the peer; possibly expired
 	window   uint32
 	held     uint32 // bits set in rare.outOfOrder
 	charged  uint32 // credits that the peer has
@@ -51,13 +50,12 @@ type Receiver struct {
 	wants    bool // granted less than the peer has earned
 	asked    bool // the peer waits for the ACK of everything up to askedFor
 	listed   bool // in the pool's list, between earlier and later
-	// Selective says whether the peer supports selective acknowledgements. To a peer with selective
-	// acknowledgements, the receiver reports each gap in the sequence numbers immediately.
+	// Selective says whether the peer supports selective acknowledgements. If the peer supports
+	// selective acknowledgements, the receiver reports each gap in the sequence numbers immediately.
 	Selective bool
-	small     bool // the mean packet is so small that more packets and a byte limit are granted
-	bounded   bool // the peer has a byte limit, or unused credits from a grant with a limit
-	// usedLately is the number of credits that the peer has used since the time usedAt. A peer that
-	// uses few of its earned credits loses a part of them.
+	small     bool // the mean packet is small: more packets and a byte limit are granted
+	bounded   bool // the peer has a byte limit, or unused credits from a grant with a byte limit
+	// usedLately is the number of credits that the peer has used since the time usedAt.
 	usedLately uint32
 	usedAt     mono.Time
 	path       time.Duration // round trip to the peer; 0: not known
@@ -71,16 +69,16 @@ type Receiver struct {
 // arrived out of order or repeatedly, or were refused.
 type rare struct {
 	// The ring outOfOrder is a bitmap of those packets in the receive window that have arrived out of
-	// order. The first packet that arrives out of order causes the allocation of outOfOrder, which
-	// grows when needed.
+	// order. The ring outOfOrder is allocated when the first packet arrives out of order, and is
+	// enlarged when a packet does not fit into it.
 	outOfOrder []uint64
 	refused    refusedPackets
 	answersAt  mono.Time
 	answers    uint32 // duplicates since answersAt for which an ACK was due at once
 }
 
-// needRare returns the Receiver's state for unusual packets. The first call of needRare allocates
-// this state.
+// needRare returns the Receiver's state for packets that arrive out of order or repeatedly, or are
+// refused. The first call of needRare allocates the state that needRare returns.
 func (r *Receiver) needRare() *rare {
 	if r.rare == nil {
 		r.rare = new(rare)
@@ -97,9 +95,9 @@ func (r *Receiver) Init(first seq.Num, window int) {
 	}
 }
 
-// Check classifies the number of a received packet, without changing the Receiver. Before the
-// caller calls Accept for the packet, it must make sure that all higher layers can process the
-// packet.
+// Check compares the number n of a received packet with the receive window, without changing the
+// Receiver. Before the caller calls Accept for packet n, the caller must make sure that all higher
+// layers can process the packet.
 func (r *Receiver) Check(n seq.Num) Verdict {
 	d := n.Sub(r.next)
 	switch {
@@ -124,15 +122,15 @@ func (r *Receiver) bit(n seq.Num) bool {
 }
 
 // ringBits returns how many packets, beginning with the next packet in order, have a bit in the
-// ring outOfOrder. The Receiver must have its state for unusual packets.
+// ring outOfOrder. The caller must have called needRare before it calls ringBits.
 func (r *Receiver) ringBits() uint32 { return 64 * uint32(len(r.rare.outOfOrder)) }
 
 // Accept records that the caller has accepted packet n, for which Check has returned the verdict
 // Accept. After Accept, ACKs cover packet n. An ACK becomes due at the latest after the delay
-// AckDelay. An ACK is due immediately when the number of unacknowledged packets reaches AckEvery
-// (or half of AckEvery, see Pace) or a quarter of the peer's credits. An ACK is also due
-// immediately when the peer has used all its credits. If the peer supports selective ACKs, an ACK
-// is also due immediately when a gap in the received sequence numbers opens or closes.
+// AckDelay. An ACK is due immediately when AckEvery packets (or half of AckEvery, see Pace) or
+// packets for a quarter of the peer's credits are unacknowledged. When the peer has used all its
+// credits, an ACK is due immediately. If the peer supports selective ACKs, an ACK is due
+// immediately when a gap in the received sequence numbers opens or closes.
 func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	r.accept(now, n, rules.AckDelay, rules)
 }
@@ -164,8 +162,8 @@ func (r *Receiver) hold(n seq.Num) {
 	r.held++
 }
 
-// The method "widen" enlarges the ring outOfOrder so that it has a bit for the packet whose number
-// is the given distance above that of the next packet in order.
+// The method "widen" enlarges the ring outOfOrder so that it has a bit for packet r.next +
+// distance, where r.next is the next number in order.
 func (r *Receiver) widen(distance uint32) {
 	ringBits := max(64, min(r.window, WindowDefault))
 	for ringBits <= distance {
@@ -182,7 +180,7 @@ func (r *Receiver) widen(distance uint32) {
 	r.rare.outOfOrder = ring
 }
 
-// advance moves the start of the receive window past the packets that arrived out of order.
+// advance moves the start of the receive window to the next packet that has not arrived.
 func (r *Receiver) advance() {
 	for r.held > 0 && r.bit(r.next) {
 		i := uint32(r.next) & (r.ringBits() - 1)
@@ -199,23 +197,24 @@ const (
 	answersEvery = 10 * time.Millisecond
 )
 
-// Latest describes the packet accepted last. Latest returns the number of this packet, the time
-// since its receipt, and an upper limit for its wait in the receive queue. Latest also returns the
-// number of all received duplicates, modulo 2^32. Before the first packet is accepted, Latest
-// returns the peer's first sequence number minus one.
+// Latest describes the packet accepted last. For the packet accepted last, Latest returns its
+// number, the time since its receipt, and an upper bound for the time that it waited in the receive
+// queue. The result "copies" of Latest is the number of duplicates received so far, modulo 2^32.
+// Before the first packet is accepted, the result "last" of Latest is the peer's first sequence
+// number minus one.
 func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duration, copies uint32) {
 	return r.last, now.Sub(r.lastAt), r.unread, r.copies
 }
 
-// Unread records an upper limit for the time that the packet accepted last has waited in the
-// receive queue. The caller measures this time from the latest moment at which it found its receive
-// queue empty.
+// Unread records an upper bound for the time that the packet accepted last has waited in the
+// receive queue. As an upper bound, the caller takes the time since it last found its receive queue
+// empty.
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
-// OutOfOrder writes a bitmap of the packets that have arrived after the first gap in the sequence
-// numbers to the slice "words". Bit i of words[w] stands for the packet with the number
+// OutOfOrder writes a bitmap to the slice "words", which says which packets have arrived after the
+// first gap in the sequence numbers. Bit i of words[w] stands for the packet with the number
 // Next()+1+64w+i. OutOfOrder returns the number of words up to the last one that is not zero. If
-// the slice is too short, OutOfOrder omits the packets with the highest numbers.
+// the slice "words" is too short, OutOfOrder omits the packets with the highest numbers.
 func (r *Receiver) OutOfOrder(words []uint64) int {
 	left := r.held
 	for w := range words {
@@ -246,8 +245,8 @@ func (r *Receiver) outOfOrderWord(n seq.Num) (word uint64) {
 // Size returns the size of the receive window in packets.
 func (r *Receiver) Size() uint32 { return r.window }
 
-// Next returns the lowest sequence number that has not arrived yet, which is that of the next
-// packet in order.
+// Next returns the sequence number of the next packet in order, which is the lowest number of a
+// packet that has not arrived.
 func (r *Receiver) Next() seq.Num { return r.next }
 
 // Held returns the number of packets that have arrived out of order, while a packet with a lower
@@ -255,7 +254,8 @@ func (r *Receiver) Next() seq.Num { return r.next }
 func (r *Receiver) Held() int { return int(r.held) }
 
 // TakeAck returns the content of the ACK that the caller is about to send. After TakeAck, no ACK is
-// due. The result "dup" of TakeAck is true if only duplicates have arrived since the previous ACK.
+// due. The result "dup" of TakeAck says whether only duplicates have arrived since the previous
+// ACK.
 func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	dup = !r.ackNews
 	r.ackNews, r.unacked, r.ackAt = false, 0, mono.Never
@@ -268,7 +268,7 @@ const earnedFirst = 32
 // Grant recomputes the peer's credits, and returns how many packets the peer may send after the
 // last packet that was received in order. Whenever the peer has used a quarter of its earned
 // credits, Grant doubles the earned credits. If the peer uses less than a quarter of its earned
-// credits in creditPeriod, Grant halves the earned credits.
+// credits in an interval of the length creditPeriod, Grant halves the peer's earned credits.
 func (r *Receiver) Grant(c *Credits) uint16 {
 	if r.departed {
 		return uint16(min(max(r.told.Sub(r.next), 0), 1<<16-1))
@@ -288,7 +288,8 @@ func (r *Receiver) Grant(c *Credits) uint16 {
 }
 
 // The method "holds" returns how many credits the peer has not used yet. If the peer's credits have
-// expired, the method "holds" returns at most the few credits that the peer keeps.
+// expired, the result of the method "holds" is limited to the few credits that the peer keeps after
+// the expiry.
 func (r *Receiver) holds() uint32 {
 	held := uint32(max(r.limit.Sub(r.next)-int32(r.ahead()), 0))
 	if r.lapsed {
@@ -298,7 +299,7 @@ func (r *Receiver) holds() uint32 {
 }
 
 // The method "earn" counts the credits that the peer has used, and adjusts the peer's earned
-// credits, which limit the credits that the peer can have at the same time.
+// credits, which are a limit for the number of credits that the peer can have at the same time.
 func (r *Receiver) earn(now mono.Time, used uint32) {
 	r.usedLately += used
 	if now.Sub(r.usedAt) >= creditPeriod {
@@ -312,11 +313,11 @@ func (r *Receiver) earn(now mono.Time, used uint32) {
 	}
 }
 
-// The method "ahead" returns the number of packets that have arrived after the first gap in the
-// sequence numbers. Packets after a gap take no credits, because otherwise the peer could run out
-// of credits before its retransmission of a missing packet has arrived. If the peer does not
-// support selective ACKs, the method "ahead" returns 0, because a peer without selective ACKs
-// recognises a missing packet by an unchanged credit limit.
+// The method "ahead" returns the number of packets, accepted or refused, that have arrived after
+// the first gap in the sequence numbers. Packets after a gap take no credits, because the peer
+// could otherwise run out of credits before the missing packets have arrived. For a peer without
+// selective ACKs, the method "ahead" returns 0, because this peer recognises a missing packet by an
+// unchanged credit limit.
 func (r *Receiver) ahead() uint32 {
 	if r.Selective {
 		return r.held + r.refused
@@ -324,7 +325,7 @@ func (r *Receiver) ahead() uint32 {
 	return 0
 }
 
-// Leave gives the peer's credits back to the pool when the connection to the peer has ended. After
+// Leave returns the peer's credits to the pool when the connection to the peer has ended. After
 // Leave, the peer gets no more credits.
 func (r *Receiver) Leave(c *Credits) {
 	c.unlist(r)
@@ -338,7 +339,8 @@ func (r *Receiver) Charged() int { return int(r.charged) }
 // Booked returns how many slots of the receive buffer the peer's credits take.
 func (r *Receiver) Booked() int { return int(r.booked) }
 
-// CheckState returns an error for the first invariant of the Receiver that does not hold.
+// CheckState returns an error for the first invariant of the Receiver that does not hold, or nil if
+// all of them hold.
 func (r *Receiver) CheckState() error {
 	n, refused := uint32(0), uint32(0)
 	if r.rare != nil {

@@ -8,17 +8,17 @@ import (
 	"gobtl/internal/seq"
 )
 
-// A receiver that has no memory for an arriving packet refuses the packet with a Nack. For the
-// sender, a refused packet is neither lost nor in transit. A refused packet takes no credit and no
-// part of the congestion window, because the receiver has already discarded it. While a packet is
-// refused, the sender can still send packets for which the receiver needs no memory. The sender
-// retransmits the oldest refused packet at growing intervals, until the receiver has memory for it
-// and accepts it.
+// A receiver that has no memory for an arriving packet refuses the packet, which means that it
+// answers with a Nack. For the sender, a packet that was refused by a Nack is neither lost nor in
+// transit. A refused packet takes no credit and no part of the congestion window, because the
+// receiver has already discarded it. While a packet is refused, the sender can still send packets
+// for which the receiver needs no memory. The sender retransmits the oldest refused packet at
+// growing intervals, until the receiver has memory for it and accepts it.
 //
 //	on its way --no memory--> refused --the oldest, by a timer--> asked --taken--> the others, too
 //	                             ^--------------no memory------------'
 
-// refusals is a Sender's record of refused packets.
+// refusals is a Sender's record of the packets that the peer has refused for lack of memory.
 type refusals struct {
 	count  int32         // packets refused and not retransmitted yet
 	bytes  int           // bytes of the refused packets
@@ -28,14 +28,14 @@ type refusals struct {
 	wait   time.Duration // the next interval between retries
 }
 
-// askShare is a divisor. The interval between retransmissions of a refused packet grows to at most
+// The interval between retransmissions of a refused packet grows to at most
 // Rules.ResendTimeout/askShare.
 const askShare = 4
 
 // NoMemory records that the peer has refused segment t, a packet of sizeBytes, for lack of memory.
 // The argument "limit" of NoMemory is the longest time until the first retransmission of the
-// refused segment. In the profiles usnic and lossless, NoMemory does nothing, because the segment's
-// own timer causes the retransmission.
+// refused segment. In the profiles usnic and lossless, NoMemory does nothing, because in these
+// profiles each segment has a timer that causes its retransmission.
 func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Duration) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a == nil || p.state != Posted || p.refusedBytes != 0 {
@@ -69,8 +69,8 @@ func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Dura
 	s.updateSendLimit()
 }
 
-// NeedsMemory reports whether the peer has refused an unacknowledged packet for lack of memory.
-// While NeedsMemory returns true, the caller should not send more packets for which the peer needs
+// NeedsMemory reports whether an unacknowledged packet was refused by the peer for lack of memory.
+// While NeedsMemory returns true, the caller should send no new packets for which the peer needs
 // memory.
 func (s *Sender) NeedsMemory() bool {
 	a := s.policy.adaptive
@@ -85,8 +85,9 @@ func (a *adaptive) restsRefused(s *Sender) bool {
 	return a.refused.some() && a.lostWaiting == 0 && a.onTheWay(s) == 0
 }
 
-// The method "ask" queues the oldest packet that the peer has refused for retransmission, if the
-// time r.at has been reached. The intervals between retransmissions of refused packets grow.
+// If the time r.at has been reached, the method "ask" queues the oldest refused packet for
+// retransmission, and sets r.at to the time of the next retry. The intervals between
+// retransmissions of refused packets grow.
 func (a *adaptive) ask(s *Sender, now mono.Time) {
 	r := &a.refused
 	if r.count == 0 {
@@ -108,7 +109,7 @@ func (a *adaptive) ask(s *Sender, now mono.Time) {
 }
 
 // The method "answered" makes all refused packets ready for retransmission, if the peer has
-// meanwhile accepted the one refused packet that was retransmitted.
+// accepted the retransmission of one refused packet.
 func (a *adaptive) answered(s *Sender) {
 	r := &a.refused
 	if _, waits := s.Token(r.asked); waits {
@@ -136,8 +137,9 @@ func (a *adaptive) forgive(s *Sender, p *segment) {
 // packet waits until the peer has memory for it.
 func (p *segment) refused() bool { return p.refusedBytes != 0 && p.state == Posted }
 
-// checkRefused returns an error if an invariant of the refused packets is violated. The argument
-// "count" of checkRefused is the number of refused packets in the send window.
+// checkRefused returns an error if an invariant of the refused packets is violated, and nil
+// otherwise. The argument "count" of checkRefused is the number of refused packets in the send
+// window.
 func (a *adaptive) checkRefused(count int32) error {
 	r := &a.refused
 	if count != r.count || count > 0 && (a.timer == 0 || a.timerAt > r.at.Add(time.Microsecond)) {

@@ -18,7 +18,7 @@ const windowLeast = 2
 // ackDelayMax is the longest ACK delay that the protocol allows a peer to announce.
 const ackDelayMax = time.Second
 
-// ErrProfile means that no recovery profile has the given name.
+// ErrProfile means that the given name is not the name of a recovery profile.
 var ErrProfile = errors.New("reliability: unknown recovery profile")
 
 // ErrRules means that a field of Rules is out of its range.
@@ -28,27 +28,27 @@ var ErrRules = errors.New("reliability: rule out of range")
 // the values of a profile.
 type Rules struct {
 	// WindowPackets is the size of the send window to one peer, in packets. WindowPackets is a power
-	// of two from 1 to WindowMax. A large WindowPackets by itself takes no memory, because the memory
-	// of a send window grows with the packets in flight.
+	// of two from 1 to WindowMax. A large value of WindowPackets by itself takes no memory, because
+	// the memory of a send window grows with the number of packets in flight.
 	WindowPackets int
-	// ResendTimeout is how long after the first transmission of a segment it is retransmitted if no
-	// ACK has arrived. Each retransmission of a segment doubles the segment's time-out, up to
+	// ResendTimeout is the time from the first transmission of a segment to its first retransmission
+	// if no ACK arrives. Each retransmission of a segment doubles the segment's time-out, up to
 	// ResendTimeoutMax.
 	ResendTimeout, ResendTimeoutMax time.Duration
-	// During the time DupAckHold after the retransmission of a segment, duplicate ACKs cause no
-	// further retransmission of this segment.
+	// DupAckHold is the time after a retransmission of a segment in which duplicate ACKs do not cause
+	// a second retransmission of this segment.
 	DupAckHold time.Duration
 	// ResendsPerPass is the largest number of segments that are retransmitted in one progress call
-	// (max_resends_per_iteration of usnic). With the limit ResendsPerPass, many simultaneous time-outs
-	// do not prevent the module from receiving packets.
+	// (max_resends_per_iteration of usnic). The limit on retransmissions in one progress call lets the
+	// module receive packets even if many time-outs occur at the same time.
 	ResendsPerPass int
 	// AckDelay is the longest time for which an ACK is delayed, in the hope that a packet with data
 	// can carry the ACK.
 	AckDelay time.Duration
 	// AckEvery is the number of unacknowledged packets after which the receiver sends an ACK
-	// immediately. If the receive queue is empty, the receiver can send an ACK after a quarter of
-	// AckEvery packets. If the sender seems to wait for each ACK, an ACK is sent after half of
-	// AckEvery packets (see Receiver.Pace).
+	// immediately. If the receive queue is empty, the receiver can send an ACK when a quarter of
+	// AckEvery packets are unacknowledged. If the sender seems to wait for each ACK, the receiver
+	// sends an ACK for each AckEvery/2 packets (see Receiver.Pace).
 	AckEvery int
 
 	// If Adaptive is true, losses are detected by time and selective ACKs, and time-outs depend on the
@@ -58,29 +58,30 @@ type Rules struct {
 	Adaptive bool
 	// ProbeTimeoutMin is the minimum time without an ACK before the sender retransmits the oldest
 	// packet in flight as a probe. ResendTimeoutMin is the minimum time without an ACK before each
-	// later retransmission of the oldest packet. For the first packets after a pause, ResendTimeoutMin
-	// is also the minimum time before the probe.
+	// retransmission of the oldest packet after the probe. For the first packets after a pause,
+	// ResendTimeoutMin is the minimum time before the probe as well.
 	ProbeTimeoutMin, ResendTimeoutMin time.Duration
 	// Congestion selects the congestion control. CongestionFixed means no congestion window.
 	Congestion string
 	// InitialWindow is the initial congestion window in packets, at least 2.
 	InitialWindow int
 	// TargetDelay is the round trip above which the congestion window is reduced, with two exceptions.
-	// On a path with a long propagation delay, the congestion window is reduced only above a round
-	// trip that is somewhat longer than that of the path with empty queues. On a path whose round
-	// trips rise and fall irregularly without a queue, the congestion window is reduced only above a
-	// longer round trip, up to five times TargetDelay.
+	// On a path with a long propagation delay, the congestion window is reduced only if the round trip
+	// is somewhat longer than the round trip with empty queues. On a path whose round trips rise and
+	// fall irregularly without a queue, the congestion window is reduced only above a round trip of up
+	// to five times TargetDelay.
 	TargetDelay time.Duration
 	// To detect a peer that acknowledges packets which it has not received (optimistic ACKs), the
 	// sender holds back one of WithholdEvery packets on average. The range of WithholdEvery is 16 to
-	// 1<<20. A packet that is held back gets a sequence number, but is sent only after packets with
-	// higher sequence numbers. At most one packet is held back in a hundred round trips. A peer that
-	// acknowledges a held-back packet before it was sent violates the protocol.
+	// 1<<20. "To hold back a packet" means to give it a sequence number, but to send packets with
+	// higher sequence numbers before it. In a hundred round trips, the sender holds back at most one
+	// packet (gives it a number, but sends later packets before it). A peer that acknowledges a packet
+	// before it was sent violates the protocol.
 	WithholdEvery int
 }
 
 // The constants below are the values of Rules.Congestion. CongestionDelay means a congestion window
-// that follows delay and loss, and CongestionFixed means no congestion window.
+// that is controlled by delay and loss, and CongestionFixed means no congestion window.
 const (
 	CongestionDelay = "delay"
 	CongestionFixed = "fixed"
@@ -99,10 +100,10 @@ func Usnic() Rules {
 	}
 }
 
-// Lossless returns the rules for a network that loses and reorders no packets. In the lossless
-// profile, time-outs occur only if the peer has refused a packet for lack of memory. In the
-// lossless profile, ACKs are rare, because they are needed only to complete sends and to advance
-// the send window.
+// Lossless returns the rules for a network that loses and reorders no packets. In the profile
+// lossless, time-outs occur only if the peer has refused a packet for lack of memory. In the
+// profile lossless, few ACKs are sent, because ACKs are needed only to complete sends and to
+// advance the send window.
 func Lossless() Rules {
 	r := Usnic()
 	r.ResendTimeout, r.ResendTimeoutMax = 2*time.Second, 4*time.Second
@@ -111,8 +112,9 @@ func Lossless() Rules {
 	return r
 }
 
-// Adaptive returns the rules of the adaptive profile. The adaptive profile has the same send window
-// and the same ACK rules as the usnic profile, but its time-outs depend on the measured round trip.
+// Adaptive returns the rules of the adaptive profile. The profile adaptive has the same send window
+// and the same ACK rules as the profile usnic, but the time-outs of the profile adaptive depend on
+// the measured round trip.
 //
 // ProbeTimeoutMin and ResendTimeoutMin are much longer than the round trip of a fast network,
 // because the operating system can delay the peer's process by more than a round trip.
@@ -143,7 +145,8 @@ func Profile(name string) (Rules, error) {
 	return Rules{}, fmt.Errorf("%w: %q (known: %v)", ErrProfile, name, Profiles())
 }
 
-// WithDefaults returns a copy of r in which each zero field is replaced by the same field of d.
+// WithDefaults returns a copy of the Rules r in which each zero field has the value of the same
+// field of d.
 func (r Rules) WithDefaults(d Rules) Rules {
 	r.WindowPackets = or(r.WindowPackets, d.WindowPackets)
 	r.ResendTimeout = or(r.ResendTimeout, d.ResendTimeout)
@@ -170,7 +173,8 @@ func or[T comparable](v, d T) T {
 	return d
 }
 
-// Validate returns an error that wraps ErrRules if a field of Rules is out of its range.
+// Validate returns nil if each field of Rules is in its range, and otherwise an error that wraps
+// ErrRules.
 func (r Rules) Validate() error {
 	window := r.WindowPackets
 	switch {
@@ -217,6 +221,6 @@ const (
 )
 
 // LoneAckDelay is the longest delay of the ACK of a lone reply, which is a reply that was the only
-// packet in flight (see lone.go). With at least 25 requests per second, the ACK of each lone reply
-// is carried by the next request.
+// packet in flight (see lone.go). With at least 25 requests per second, the next request arrives
+// within this delay and carries the ACK of the lone reply.
 const LoneAckDelay = 40 * time.Millisecond

@@ -39,7 +39,7 @@ const (
 	// The causes of retransmission below occur only in the adaptive profile.
 	CauseLost  // a later packet has arrived; or the peer was not ready for it
 	CauseProbe // the first time-out since the latest ACK
-	// CauseMemory means that the sender retransmits a segment which the peer has refused for lack of
+	// CauseMemory means that the segment is retransmitted because the peer has refused it for lack of
 	// memory.
 	CauseMemory
 )
@@ -72,15 +72,15 @@ type segment struct {
 	cause    Cause // why the segment is on the resend list
 	// Only the adaptive profile uses the fields below.
 	channel Channel // the channel of the latest copy
-	lost    bool    // declared lost; posted while waiting for the resend budget or for memory
+	lost    bool    // declared lost; Posted while it waits for the resend budget or memory
 	lone    bool    // sent as a lone reply: see lone.go
-	// refusedBytes is the size of a packet that the peer has refused for lack of memory, and 0 for any
-	// other packet.
+	// refusedBytes is the size of the packet if the peer has refused it for lack of memory, and 0
+	// otherwise.
 	refusedBytes uint16
 }
 
-// Segments contains the states of all send segments of a module, and the retransmission list, in
-// the order in which the segments were queued.
+// Segments contains the states of all send segments of a module, and the retransmission list, which
+// is a FIFO queue of segments.
 type Segments struct {
 	segs   []segment
 	posted int
@@ -92,8 +92,8 @@ type Segments struct {
 // Counts are the counters of the profile adaptive.
 type Counts struct {
 	// Spurious is the number of spurious retransmissions, which peers with selective ACKs report to
-	// the sender. If the network duplicates packets while packets are retransmitted, these duplicates
-	// also count as spurious retransmissions.
+	// the sender. Duplicates that the network makes of packets while packets are retransmitted are
+	// counted as spurious retransmissions as well.
 	Spurious uint64
 	// Throttled is the number of lost packets whose retransmission was delayed because the
 	// retransmission budget was used up.
@@ -111,7 +111,7 @@ func newSegments(count int) (Segments, error) {
 func (s *Segments) State(t Token) State { return s.segs[t].state }
 
 // Owner returns the number of the Sender that has sent the segment, and the segment's sequence
-// number. The caller must call Owner only for a segment in the state Posted or Resend.
+// number. The caller may call Owner only for a segment in the state Posted or Resend.
 func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 	return s.segs[t].owner, s.segs[t].seq
 }
@@ -119,15 +119,16 @@ func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 // Resends returns how often the segment has been retransmitted.
 func (s *Segments) Resends(t Token) int { return int(s.segs[t].resends) }
 
-// PostedAt returns the time of the latest transmission of a segment, even if the segment has
-// already been freed.
+// PostedAt returns the time of the latest transmission of a segment. PostedAt may be called for a
+// segment that has already been freed.
 func (s *Segments) PostedAt(t Token) mono.Time { return s.segs[t].postedAt }
 
 // Queue changes the state of a free segment to Queued. The list of queued segments is kept by the
 // caller, not by Segments.
 func (s *Segments) Queue(t Token) { s.move(t, Free, Queued) }
 
-// Unqueue changes the state of a queued segment to Free, if the caller does not send the segment.
+// Unqueue changes the state of a segment from Queued to Free. The caller calls Unqueue when it has
+// decided not to send the segment.
 func (s *Segments) Unqueue(t Token) { s.move(t, Queued, Free) }
 
 func (s *Segments) move(t Token, from, to State) {
@@ -149,7 +150,7 @@ func (s *Segments) post(now mono.Time, t Token, owner uint32, n seq.Num, c Chann
 	s.posted++
 }
 
-// repost records the retransmission of a segment, which PopResend has returned, on the data
+// repost records that a segment, which PopResend has returned, was retransmitted on the data
 // channel.
 func (s *Segments) repost(now mono.Time, t Token) {
 	p := &s.segs[t]
@@ -226,8 +227,8 @@ func (s *Segments) Defer(t Token) {
 	s.enlist(t, g.cause)
 }
 
-// The method "release" frees a segment in the state Posted or Resend. The segment's timer must be
-// stopped by the caller.
+// The method "release" frees a segment in the state Posted or Resend. The caller of the method
+// "release" must stop the segment's timer.
 func (s *Segments) release(t Token, p *segment) {
 	switch p.state {
 	case Posted:

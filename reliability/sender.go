@@ -16,8 +16,8 @@ type AckVerdict uint8
 // Verdicts of Sender.OnAck.
 const (
 	AckNew AckVerdict = iota // acknowledged new packets
-	// AckDuplicate means that the ACK repeats the previous ACK while packets are in flight, which is a
-	// sign that a packet is missing at the peer.
+	// AckDuplicate means that the ACK repeats the previous ACK while packets are in flight, and so
+	// signals that a packet is missing at the peer.
 	AckDuplicate
 	AckIdle  // repeats the previous ACK without signalling a gap
 	AckOld   // an older ACK, overtaken by a later one
@@ -25,9 +25,10 @@ const (
 	AckLie   // acknowledges a packet that was held back: see Sender.Withhold
 )
 
-// Sender is the sending side of the connection to one peer, with the packets in flight and their
-// limits. A zero Sender is not ready for use before Init is called. The fields "oldest" and "next"
-// correspond to n_a (acknowledged) and n_t (to transmit) of Open MPI's usnic BTL.
+// Sender is the sending side of the connection to one peer, with the packets in flight and the
+// limits on their number and bytes. A zero Sender must not be used before a call of Init. The
+// fields "oldest" and "next" correspond to the variables n_a (acknowledged) and n_t (to transmit)
+// of Open MPI's usnic BTL.
 type Sender struct {
 	segs      *Segments
 	policy    policy
@@ -39,13 +40,13 @@ type Sender struct {
 	sendLimit seq.Num // first number that may not be sent now
 	window    uint32
 	number    uint32
-	sacked    int32   // packets of the window that have arrived before an older one
+	sacked    int32   // packets in the window that have arrived before an older one
 	withheld  seq.Num // number of the packet that was held back
 	bytes     int     // bytes in flight, as reported by the caller
 	bytesMax  int     // limit of bytes in flight: see BoundBytes
 	raisedAt  mono.Time
-	rested    bool // half of the credits were given up since raisedAt, or none was raised yet
-	// The field "blocked" is true if NoteBlocked was called in the present round trip.
+	rested    bool // half of the credits were given up since raisedAt, or raisedAt is unset
+	// The field "blocked" says whether NoteBlocked was called in the present round trip.
 	blocked   bool
 	patient   bool // a lone reply is in flight, whose ACK may be delayed: see lone.go
 	withholds bool // the packet numbered withheld was not sent
@@ -60,12 +61,12 @@ type Sack struct {
 	Words  []uint64      // bit i of word w: packet ack+2+64w+i has arrived
 	Last   seq.Num       // the packet that arrived last
 	Delay  time.Duration // how long ago packet Last arrived
-	Unread time.Duration // how long packet Last and the ACK may have waited for processes
+	Unread time.Duration // longest time that packet Last and the ACK waited for processes
 	Copies uint32        // duplicates that the peer has received, modulo 2^32
 }
 
-// The bitmap of a selective acknowledgement begins with the sequence number of the cumulative ACK
-// plus sackAhead.
+// The first bit in the bitmap of a selective acknowledgement stands for the packet whose number is
+// that of the cumulative ACK plus sackAhead.
 const sackAhead = 2
 
 // PathState describes the network path from a sender to its peer. The profiles usnic and lossless
@@ -73,13 +74,14 @@ const sackAhead = 2
 type PathState struct {
 	// RoundTrip is the smoothed round trip, and Deviation is its smoothed mean deviation (as in RFC
 	// 6298). Least is the lowest round trip that was measured in the past ten to twenty seconds. The
-	// fields RoundTrip, Deviation and Least belong to the channel that was measured last, and do not
+	// fields RoundTrip, Deviation and Least describe the channel that was measured last, and do not
 	// include the peer's ACK delay. Before the first measurement of a round trip, the field RoundTrip
 	// is 0.
 	RoundTrip, Deviation, Least time.Duration
 	// WindowPackets is the congestion window in packets. Without a congestion window, WindowPackets is
-	// the size of the send window or, without a send window, the number of credits. InFlightPackets is
-	// the number of sent packets that are neither known to have arrived nor declared lost.
+	// the size of the send window. Without a congestion window and a send window, WindowPackets is the
+	// number of credits. InFlightPackets is the number of sent packets that are neither known to have
+	// arrived nor declared lost.
 	WindowPackets, InFlightPackets int
 	// SlowStart says whether the sender is in slow start, in which the congestion window doubles in
 	// each round trip.
@@ -92,7 +94,8 @@ const noToken = ^Token(0)
 
 // Init sets the first sequence number, the send window in packets (a power of two, at most
 // WindowMax), and the Sender's own number, which Segments.Owner returns. After Init, the caller
-// must give the Sender credits (see Grant) and a loss recovery (see Recovery.Join).
+// must give credits to the Sender (see Grant) and connect it with the loss recovery (see
+// Recovery.Join).
 func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	*s = Sender{
 		oldest: first, next: first, limit: first, sendLimit: first, window: uint32(window),
@@ -100,16 +103,15 @@ func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	}
 }
 
-// Grant gives the sender of a new connection the credits from the handshake, which are the number
+// Grant sets the first credits of a Sender to the credits from the handshake, which are the number
 // of packets that the peer can receive. Grant never lowers the sender's credit limit.
 func (s *Sender) Grant(credit uint16) {
 	s.limit = s.limit.Max(s.oldest.Add(uint32(credit)))
 	s.updateSendLimit()
 }
 
-// If the given limit is higher than the present credit limit, the method "raise" sets the credit
-// limit to the given limit and returns true. If the given limit is not higher, the method "raise"
-// returns false.
+// The method "raise" raises the credit limit to the given limit, but never lowers it, and reports
+// whether it has raised the credit limit.
 func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	if !s.limit.Before(limit) {
 		return false
@@ -119,10 +121,10 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 }
 
 // Rest gives up credits that have expired. The caller must call Rest before each transmission of
-// new packets. Credits expire if the credit limit was not raised for the time creditLease, while no
-// packet was in flight or only a lone reply (a packet whose ACK may be delayed). A sender keeps
+// new packets. Credits expire when the credit limit was last raised creditLease ago or earlier, and
+// no packet except a lone reply (a packet whose ACK may be delayed) is in flight. A sender keeps
 // only a few of its expired credits (see restingCredits), because the peer can have granted the
-// rest to other senders.
+// expired credits to different senders.
 func (s *Sender) Rest(now mono.Time) {
 	if (s.oldest == s.next || s.patient) && now.Sub(s.raisedAt) >= creditLease {
 		s.rest() // seldom: Rest is small enough to be inlined
@@ -142,8 +144,8 @@ func (s *Sender) rest() {
 	s.updateSendLimit()
 }
 
-// updateSendLimit computes from the send window, the credits and the policy up to which sequence
-// number packets may be sent.
+// updateSendLimit computes the first sequence number that may not be sent at present, from the send
+// window, the credits and the policy.
 func (s *Sender) updateSendLimit() {
 	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
 	most := int32(unlimited) // packets that the policy permits
@@ -160,12 +162,12 @@ func (s *Sender) updateSendLimit() {
 	s.sendLimit = s.next.Add(uint32(room))
 }
 
-// Open reports whether the send window, the congestion window and the credits permit another packet
-// at present.
+// Open reports whether the send window, the congestion window and the credits permit the
+// transmission of a new packet at present.
 func (s *Sender) Open() bool { return s.next.Before(s.sendLimit) && s.bytes < s.bytesMax }
 
 // Room returns how many packets may be sent at present, without regard to their sizes. The caller
-// of Room must also observe the byte limit (see BoundBytes).
+// of Room must observe the byte limit in addition (see BoundBytes).
 func (s *Sender) Room() int {
 	if s.bytes >= s.bytesMax {
 		return 0
@@ -183,9 +185,9 @@ func (s *Sender) RoomOf(packetBytes int) int {
 	return min(room, (s.bytesMax-s.bytes+packetBytes-1)/packetBytes)
 }
 
-// NoteBlocked records that a packet must wait because the sender is not allowed to send it yet. In
-// a round trip in which only the pacer has limited the sender, the congestion window grows only if
-// NoteBlocked was called.
+// NoteBlocked records that a packet has to wait because the limits of the Sender do not permit its
+// transmission yet. If only the pacer has limited the sender in a round trip, the congestion window
+// grows only if NoteBlocked was called in this round trip.
 func (s *Sender) NoteBlocked() { s.blocked = true }
 
 // InFlight returns the number of unacknowledged packets.
@@ -201,7 +203,7 @@ func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring
 func (s *Sender) Size() int { return int(s.window) }
 
 // Window returns the oldest unacknowledged sequence number, and the sequence number of the next new
-// packet. The two numbers are equal if no packet is in flight.
+// packet. The results "oldest" and "next" of Window are equal if no packet is in flight.
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 
 // Admit gives a segment the next sequence number. The caller may call Admit only while Open returns
@@ -219,8 +221,9 @@ func (s *Sender) Admit(t Token) seq.Num {
 	return n
 }
 
-// AdmitRun gives several segments consecutive sequence numbers, and returns the first of these
-// numbers. The number of segments that are passed to AdmitRun must not exceed the result of Room.
+// AdmitRun gives several segments consecutive sequence numbers, and returns the lowest of these
+// numbers. The number of segments in the argument "run" of AdmitRun must not exceed the result of
+// Room.
 func (s *Sender) AdmitRun(run []Token) seq.Num {
 	if len(run) > s.Room() {
 		panic("reliability: packets admitted to a closed window")
@@ -236,8 +239,8 @@ func (s *Sender) AdmitRun(run []Token) seq.Num {
 	return first
 }
 
-// grow doubles the ring of segments in flight. For the first packet, grow also allocates the
-// Sender's state of the profile.
+// grow doubles the size of the ring of segments in flight. For the first packet of a Sender, grow
+// allocates the ring and the Sender's state of the recovery profile.
 func (s *Sender) grow() {
 	s.policy.begin(s)
 	bigger := Sender{ring: make([]Token, max(8, 2*len(s.ring)))}
@@ -257,10 +260,10 @@ func (s *Sender) grow() {
 // Number returns the number of the Sender, which the caller passed to Init.
 func (s *Sender) Number() uint32 { return s.number }
 
-// Hasten ends the longer time-out of a lone reply (a packet whose ACK the peer may delay). After
-// Hasten, the lone reply has the time-out of an ordinary packet sent at the time "now". The caller
-// must call Hasten when it sends another packet, because the peer's ACK of this packet also covers
-// the lone reply.
+// Hasten ends the longer time-out of a lone reply (a packet whose ACK the peer is allowed to
+// delay). After Hasten, the lone reply has the time-out of an ordinary packet sent at the time
+// "now". The caller must call Hasten when it sends a packet after a lone reply, because the peer
+// does not delay the ACK of this packet, and this ACK covers the lone reply as well.
 func (s *Sender) Hasten(now mono.Time) {
 	if s.patient {
 		s.patient = false
@@ -268,9 +271,10 @@ func (s *Sender) Hasten(now mono.Time) {
 	}
 }
 
-// Post records that a free or queued segment was sent with the sequence number n on channel c. The
-// argument "limit" of Post is an upper bound for the segment's time-out, in addition to that of the
-// rules. A negative upper bound counts as zero.
+// Post records that a segment in the state Free or Queued was sent with the sequence number n on
+// channel c. The argument "limit" of Post is an upper bound for the segment's time-out, which
+// applies in addition to the bound in Rules. A negative upper bound for a segment's time-out counts
+// as zero.
 func (s *Sender) Post(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
 	s.Hasten(now)
 	s.segs.post(now, t, s.number, n, c)
@@ -304,10 +308,10 @@ func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 
 // OnAck processes a cumulative ACK. The argument upTo of OnAck is the highest sequence number that
 // the peer has received in order. The argument "credit" of OnAck is the number of packets with
-// higher sequence numbers that the peer can receive. The argument "dup" of OnAck is true if the ACK
-// merely answers a duplicate packet. OnAck frees the segments of acknowledged packets, stops their
-// timers, and appends their Tokens to done. If OnAck finds packets lost, it queues their segments
-// for retransmission.
+// higher sequence numbers that the peer can receive. The argument "dup" of OnAck says whether the
+// ACK merely answers a duplicate packet. OnAck frees the segments of acknowledged packets, stops
+// the timers of these segments, and appends their Tokens to the slice "done". If OnAck concludes
+// that packets are lost, it queues the segments of these packets for retransmission.
 func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -337,7 +341,7 @@ func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
 // processed. If the argument "quiet" of onAck is true, the ACK does not count as a sign of a lost
 // packet, even if it repeats the previous ACK. The argument "sack" of onAck is the selective part
 // of the ACK, or nil if the ACK has none. onAck frees the segments of acknowledged packets, appends
-// their Tokens to done, and queues lost packets for retransmission.
+// the Tokens of these segments to the slice "done", and queues lost packets for retransmission.
 func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {
@@ -373,16 +377,16 @@ func (s *Sender) sackOK(ack seq.Num, sack *Sack) bool {
 	return ack.Before(s.oldest-1) || top.Before(s.next)
 }
 
-// Refuse queues a packet in flight for retransmission when the peer has refused the packet by a
-// Nack.
+// Refuse must be called when a Nack of the peer has refused a packet in flight, and queues this
+// packet for retransmission.
 func (s *Sender) Refuse(t Token) {
 	s.policy.sendAgain(s, t, CauseRefused)
 	s.updateSendLimit()
 }
 
 // Unheard queues all packets in flight for immediate retransmission. The caller calls Unheard if
-// the peer has dropped these packets because it did not know the connection yet. Unheard does not
-// reduce the congestion window, because the packets were not lost by congestion.
+// the peer has dropped these packets because it did not know the connection yet. Unheard leaves the
+// congestion window unchanged, because the packets were not lost by congestion.
 func (s *Sender) Unheard() {
 	if s.policy.none() {
 		return
@@ -395,12 +399,12 @@ func (s *Sender) Unheard() {
 	s.updateSendLimit()
 }
 
-// Plausible reports whether an ACK covers only packets that were sent. An ACK that is older than
-// one already processed is also plausible.
+// Plausible reports whether an ACK covers only packets that were sent. An outdated ACK, which is
+// older than an ACK that was already processed, is plausible.
 func (s *Sender) Plausible(ack seq.Num) bool { return ack.Before(s.next) }
 
-// Token returns the Token of the packet with sequence number n, and true. If packet n is not in
-// flight, Token returns false.
+// Token returns the Token of the packet with sequence number n, and reports whether packet n is in
+// flight.
 func (s *Sender) Token(n seq.Num) (Token, bool) {
 	if n.Before(s.oldest) || !n.Before(s.next) {
 		return 0, false
@@ -447,7 +451,8 @@ func (s *Sender) windowState() PathState {
 	return PathState{WindowPackets: window, InFlightPackets: s.InFlight()}
 }
 
-// Check returns an error for the first invariant of the send window that does not hold.
+// Check returns an error for the first invariant of the send window that does not hold, or nil if
+// all of them hold.
 func (s *Sender) Check() error {
 	if n := s.next.Sub(s.oldest); n < 0 || uint32(n) > s.window {
 		return fmt.Errorf("reliability: window [%d, %d) of at most %d", s.oldest, s.next, s.window)
@@ -466,8 +471,9 @@ func (s *Sender) Check() error {
 	return s.CheckRecovery()
 }
 
-// CheckRecovery returns an error if an invariant of the Sender's loss recovery does not hold.
-// CheckRecovery checks the marks of packets that arrived out of order, and the profile's state.
+// CheckRecovery returns an error if an invariant of the Sender's loss recovery does not hold, and
+// nil otherwise. CheckRecovery checks the marks of packets that arrived out of order, and the
+// profile's state.
 func (s *Sender) CheckRecovery() error {
 	if s.bytes < 0 {
 		return fmt.Errorf("reliability: %d bytes in flight", s.bytes)

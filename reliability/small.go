@@ -6,9 +6,9 @@ import "time"
 // slots for full-sized packets. In a socket's receive buffer, a datagram uses about its length plus
 // a constant overhead. A slot is the part of the receive buffer that one full-sized packet uses.
 // Half of the memory of a peer's slots covers the overhead of datagrams, and determines how many
-// packets are granted. The other half of the memory of a peer's slots covers the bytes of
-// datagrams, and determines how many bytes are granted. One slot stays reserved for the packet with
-// which a peer reaches its byte limit, because this packet can be full-sized.
+// packets are granted. The second half of the memory of a peer's slots covers the bytes of
+// datagrams, and determines how many bytes are granted. One slot of each peer stays reserved for
+// the packet with which the peer reaches its byte limit, because this packet can be full-sized.
 //
 //	places   |  one  |            the others             |
 //	         |=======|===================================|
@@ -31,8 +31,9 @@ type load struct {
 }
 
 // Small makes the pool give peers that send small packets more credits than the receive buffer has
-// slots for full-sized packets. One slot of the receive buffer must have room for perPlace packets
-// whose total size is at most bytesPerPlace. Small does nothing if perPlace is less than 2.
+// slots for full-sized packets. The caller must make sure that perPlace packets with a total size
+// of at most bytesPerPlace fit into one slot of the receive buffer. Small does nothing if perPlace
+// is less than 2.
 func (c *Credits) Small(perPlace, bytesPerPlace int) {
 	if perPlace >= 2 && bytesPerPlace > 0 {
 		c.small = small{perPlace, bytesPerPlace}
@@ -69,7 +70,7 @@ func (c *Credits) weigh(r *Receiver) {
 }
 
 // boundBytes returns the byte limit for a peer with credits for the given number of packets. The
-// byte limit is computed from the number of buffer slots that the peer's credits take.
+// byte limit grows with the number of buffer slots that the peer's credits take.
 func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
 	full := c.fullPackets(r, int(r.booked))
 	r.bounded = (r.small || r.bounded) && packets > full

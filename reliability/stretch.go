@@ -8,23 +8,24 @@ import (
 
 // The type "stretch" gives peers with long round trips more credits than the receive buffer has
 // slots, because most of their packets are in transit. The field "drain" is an interval in which
-// the receiver is expected to empty its buffer at least once. At most the fraction drain / round
-// trip of the packets that a peer may send can be in the buffer at the same time. Therefore only
-// the fraction drain / round trip of a peer's credits counts as buffer slots in use. If a peer's
-// round trip is unknown or not longer than the interval "drain", each of its credits counts as a
-// whole buffer slot.
+// the receiver is expected to empty its receive buffer at least once. At most the fraction drain /
+// round trip of the packets that a peer may send can be in the buffer at the same time. Therefore
+// only the fraction drain / round trip of a peer's credits counts as buffer slots in use. If a
+// peer's round trip is unknown or not longer than the interval "drain", each of its credits counts
+// as a whole buffer slot.
 //
 //	places == packets x drain / round trip
 //
-// In each interval "drain", the packets that arrive from all peers together fit in the receive
-// buffer. The receive buffer can still overflow if a sender uses all its credits in one burst, or
-// if the process that reads the buffer does not run for a while. An overflow of the receive buffer
-// doubles the field "drain", which lowers the credits of peers with long round trips. If the
-// receive buffer has not overflowed for the time drainCalm, the field "drain" is halved. If the
-// fabric cannot count dropped datagrams, peers with long round trips get no additional credits.
+// The packets that arrive from all peers during an interval of the length "drain" together fit in
+// the receive buffer. The receive buffer can still overflow if a sender uses all its credits in one
+// burst, or if the process that reads the buffer does not run for a while. An overflow of the
+// receive buffer doubles the field "drain", which lowers the credits of peers with long round
+// trips. If the receive buffer has not overflowed for the time drainCalm, the field "drain" is
+// halved. If the fabric cannot count dropped datagrams, peers with long round trips get no
+// additional credits.
 type stretch struct {
 	drain     time.Duration // 0: the fabric does not count overruns
-	stretched int           // peers that are granted more packets than slots are booked
+	stretched int           // peers that have more credits than booked slots
 	changedAt mono.Time     // when drain was changed
 }
 
@@ -32,8 +33,8 @@ const (
 	// drainLeast is the initial and the lowest value of the field "drain". drainLeast is about the
 	// time by which the process that reads the receive buffer is delayed on a busy machine.
 	drainLeast = time.Millisecond
-	// drainMost is the largest value of the field "drain". Peers whose round trip is shorter than
-	// drain get no additional credits.
+	// drainMost is the largest value of the field "drain". A peer whose round trip is shorter than the
+	// interval "drain" gets no additional credits.
 	drainMost = time.Second
 	// The field "drain" is doubled at most once in each interval drainEvery, because peers can still
 	// use credits that were granted before the field was doubled.
@@ -59,7 +60,7 @@ func (c *Credits) Stretches() bool { return c.drain > 0 }
 func (c *Credits) Stretched() bool { return c.stretched > 0 }
 
 // Overrun reports to the pool whether the receive buffer has overflowed and dropped datagrams since
-// the previous call of Overrun. The argument "lost" of Overrun is true if the receive buffer has
+// the previous call of Overrun. The argument "lost" of Overrun says whether the receive buffer has
 // dropped datagrams.
 func (c *Credits) Overrun(now mono.Time, lost bool) {
 	since := now.Sub(c.changedAt)
@@ -73,7 +74,7 @@ func (c *Credits) Overrun(now mono.Time, lost bool) {
 }
 
 // Drain returns the interval in which the pool expects the receive buffer to be emptied at least
-// once. If Stretch was not called, the result of Drain is 0.
+// once. Drain returns 0 if Stretch was not called.
 func (c *Credits) Drain() time.Duration { return c.drain }
 
 // RoundTrip records the lowest round trip of the path to the peer, where 0 means that the round
@@ -84,8 +85,8 @@ func (r *Receiver) RoundTrip(d time.Duration) { r.path = d }
 func (r *Receiver) Wants() bool { return r.wants }
 
 // The method "longer" reports whether the peer's round trip is longer than the interval "drain", so
-// that each of its credits counts as less than one buffer slot. The result "path" of the method
-// "longer" is the peer's round trip, limited to packetsPerPlace times the interval "drain".
+// that each of the peer's credits counts as less than one buffer slot. The result "path" of the
+// method "longer" is the peer's round trip, but at most packetsPerPlace times the interval "drain".
 func (c *Credits) longer(r *Receiver) (path time.Duration, yes bool) {
 	return min(r.path, packetsPerPlace*c.drain), r.path > c.drain && c.drain > 0
 }

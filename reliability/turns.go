@@ -1,9 +1,9 @@
 package reliability
 
-// If a sender's window is slightly larger than AckEvery packets, it can happen that sender and
-// receiver work in turns. The sender then waits for an ACK while the receiver processes packets,
-// and the receiver waits while the sender sends. If the receiver sends an ACK after half of
-// AckEvery packets, sender and receiver work at the same time.
+// If a sender's window is slightly larger than AckEvery packets, sender and receiver can fall into
+// working in turns. When sender and receiver work in turns, the sender waits for an ACK while the
+// receiver processes packets, and the receiver waits while the sender sends. If the receiver sends
+// an ACK after half of AckEvery packets, sender and receiver work at the same time.
 //
 //	takes turns   sender    |84>........|84>........     receiver   ......|84 A|.......|84 A|
 //	does not      sender    |44>|40>|44>|40>|44>|40>     receiver   ...|44 A|40 A|44 A|40 A|
@@ -22,9 +22,9 @@ type turns struct {
 }
 
 const (
-	// When the sender seems to have waited for waitedMin consecutive ACKs, the receiver sends the next
-	// soonerAcks ACKs early, after half of AckEvery packets. The receiver then checks again whether
-	// sender and receiver work in turns.
+	// When the sender seems to have waited for waitedMin consecutive ACKs, the receiver sends each of
+	// the next soonerAcks ACKs after half of AckEvery packets. After soonerAcks early ACKs, the
+	// receiver checks again whether sender and receiver work in turns.
 	waitedMin  = 6
 	soonerAcks = 128
 )
@@ -47,9 +47,9 @@ func (r *Receiver) Pace(lulls uint32, rules *Rules) {
 	t.lulls = lulls
 }
 
-// ackEvery returns the number of received packets after which an ACK is sent immediately. The
-// result of ackEvery is at least 2, unless Rules.AckEvery is 1, because a packet with data can
-// often carry the ACK of a single packet.
+// ackEvery returns the number of received packets after which an ACK is sent immediately. Unless
+// Rules.AckEvery is 1, the result of ackEvery is at least 2, because the ACK of a single packet can
+// often be carried by a packet with data.
 func (t *turns) ackEvery(rules *Rules) int {
 	if t.sooner > 0 {
 		return max(rules.AckEvery/2, min(rules.AckEvery, 2))

@@ -51,8 +51,8 @@ func (u *usnic) stay(p *segment) time.Duration {
 	return u.rules.ResendTimeout << p.resends
 }
 
-// onAck processes an ACK. If the ACK is a duplicate ACK that signals a gap, onAck immediately
-// queues the oldest segment in flight for retransmission.
+// onAck processes an ACK. On a duplicate ACK that signals a gap, onAck immediately queues the
+// oldest segment in flight for retransmission.
 func (u *usnic) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
 	done []Token,
 ) ([]Token, AckVerdict) {

@@ -5,25 +5,27 @@ import "gobtl/internal/seq"
 // An ACK frees the acknowledged packets and enlarges the congestion window. A peer that
 // acknowledges packets before they arrive (optimistic ACKs) could raise the rate of a sender at
 // will (Savage et al., 1999, and RFC 9000 section 21.4). To detect optimistic ACKs, the sender
-// sometimes holds back a packet. A held-back packet has a sequence number but is not sent, although
-// packets with higher numbers are sent (Sherwood et al., 2005). An honest receiver reports a
-// held-back packet as missing, and the sender then sends the packet as if it were a retransmission.
-// A peer that acknowledges a held-back packet although it was not sent violates the protocol.
+// sometimes skips a packet: it gives the packet a sequence number, but sends packets with higher
+// numbers before it (Sherwood et al., 2005). An honest receiver reports the skipped packet as
+// missing, and the sender then sends this packet as if it were a retransmission. A peer that
+// acknowledges a packet that was not sent yet violates the protocol.
 //
 //	admitted   1 .. n-1   n          n+1 ..
 //	on wire    sent       withheld   sent    --> the peer reports a gap at n --> n is sent
 
 // Tests reports whether the caller may hold back (number but not send) a packet at present, to
-// detect optimistic ACKs. Without a congestion window, no packet is held back, because ACKs then do
-// not raise the sender's rate. At most one packet is held back at a time, and at most one in
-// untestedRounds round trips. Held-back packets are rare, because each of them can stop a sender
-// with a full window for a round trip.
+// detect optimistic ACKs. A sender without a congestion window holds back no packet, because ACKs
+// do not raise the rate of this sender. At most one packet is held back (numbered but not sent) at
+// a time, and at most one in untestedRounds round trips. A sender holds back (numbers but does not
+// send) packets only rarely, because each of them can stop a sender with a full window for a round
+// trip.
 func (s *Sender) Tests() bool {
 	a := s.policy.adaptive
 	return a != nil && !a.fixed && !s.withholds && a.untested >= untestedRounds
 }
 
-// untestedRounds is the minimum number of round trips between two packets that are held back.
+// untestedRounds is the minimum number of round trips between two packets that are held back
+// (numbered but not sent), to detect optimistic ACKs.
 const untestedRounds = 100
 
 // Withhold records that packet n is held back, which means that the caller has called Post for
@@ -35,15 +37,16 @@ func (s *Sender) Withhold(n seq.Num) {
 	s.policy.adaptive.untested = 0
 }
 
-// Withheld reports whether packet n is the packet that is held back and was not sent yet.
+// Withheld reports whether packet n is held back, which means that it has a number but was not sent
+// yet.
 func (s *Sender) Withheld(n seq.Num) bool { return s.withholds && s.withheld == n }
 
-// Honest returns false if an ACK covers the held-back packet, which the peer cannot have received.
-// For all other ACKs, Honest returns true.
+// Honest reports whether an ACK covers only packets that were sent, and not a packet that is held
+// back (numbered but not sent).
 func (s *Sender) Honest(ack seq.Num) bool { return !s.withholds || ack.Before(s.withheld) }
 
-// honestSack returns false if a selective acknowledgement covers the held-back packet, and true
-// otherwise.
+// honestSack reports whether a selective acknowledgement covers only packets that were sent, and
+// not a packet that is held back (numbered but not sent).
 func (s *Sender) honestSack(ack seq.Num, sack *Sack) bool {
 	if !s.withholds {
 		return true
@@ -58,7 +61,8 @@ func (s *Sender) honestSack(ack seq.Num, sack *Sack) bool {
 	return sack.Words[bit/64]>>(bit%64)&1 == 0
 }
 
-// lostOne counts packet n as lost by the network, unless packet n is the packet that was held back.
+// lostOne counts packet n as lost by the network, unless packet n was held back (numbered but not
+// sent).
 func (a *adaptive) lostOne(s *Sender, n seq.Num) {
 	if !s.Withheld(n) {
 		a.cong.lost++

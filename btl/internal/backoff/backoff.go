@@ -1,12 +1,12 @@
-// Package backoff makes endpoints pause between attempts to send large fragments for which their
-// peers had no memory.
+// Package backoff makes endpoints pause between attempts to send large fragments for which the
+// receiving peers had no memory.
 //
 //	refused   Begin --> waits --> End, once the pause is over --> the next attempt
 //	arrived   Succeeded, so that the next pause is short again
 //
-// Each pause of an endpoint is twice as long as the previous pause, from Least to Most. Pauses
-// holds the endpoints that pause, and the time at which the first pause ends. Only one goroutine
-// may use the types of package backoff.
+// Each pause of an endpoint is twice as long as the previous pause, from Least to Most. The type
+// Pauses holds the endpoints that pause, and the time at which the first of their pauses ends. Only
+// one goroutine may use the types of package backoff.
 package backoff
 
 import (
@@ -16,7 +16,7 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Least and Most limit the length of a pause.
+// Least and Most are the minimum and the maximum length of a pause.
 const (
 	Least = 100 * time.Microsecond
 	Most  = 100 * time.Millisecond
@@ -46,8 +46,8 @@ type waiting[E any] struct {
 	pause *Pause
 }
 
-// Begin starts a pause of endpoint ep, unless ep is already in a pause. Every call of Begin for an
-// endpoint must pass the same Pause.
+// Begin starts a pause of endpoint ep, unless ep is already in a pause. All calls of Begin for the
+// same endpoint must pass the same Pause.
 func (s *Pauses[E]) Begin(ep E, pause *Pause, now mono.Time) {
 	if pause.until != 0 {
 		return
@@ -58,7 +58,7 @@ func (s *Pauses[E]) Begin(ep E, pause *Pause, now mono.Time) {
 	s.end(pause)
 }
 
-// end sets s.first to the end of pause p, if p ends before all other pauses.
+// end sets s.first to the end of pause p, if p ends before every pause that was recorded before.
 func (s *Pauses[E]) end(p *Pause) {
 	if s.first == 0 || p.until < s.first {
 		s.first = p.until
@@ -73,11 +73,11 @@ func (s *Pauses[E]) Deadline() mono.Time {
 	return s.first
 }
 
-// Due reports whether the time of at least one pause is over, so that End must be called.
+// Due reports whether at least one pause has reached its end time, so that End must be called.
 func (s *Pauses[E]) Due(now mono.Time) bool { return s.first != 0 && now >= s.first }
 
-// End removes each pause whose time is over, and calls the function "resume" with the endpoint that
-// has paused. The function "resume" must not call methods of s.
+// End removes each pause that has reached its end time, and calls the function "resume" with the
+// endpoint of this pause. The function "resume" must not call methods of the Pauses.
 func (s *Pauses[E]) End(now mono.Time, resume func(E)) {
 	s.first = 0
 	n := 0
@@ -95,8 +95,9 @@ func (s *Pauses[E]) End(now mono.Time, resume func(E)) {
 	s.waiting = s.waiting[:n]
 }
 
-// Check returns an error if s.first is not the earliest end of all pauses. The result "count" of
-// Check is the number of pausing endpoints for which the function "counts" returns true.
+// Check returns an error if s.first is not the earliest end of all pauses, and nil otherwise. The
+// result "count" of Check is the number of pausing endpoints for which the function "counts"
+// returns true.
 func (s *Pauses[E]) Check(counts func(E) bool) (count int, err error) {
 	for i, w := range s.waiting {
 		if until := w.pause.until; until == 0 || until < s.first || s.first == 0 {

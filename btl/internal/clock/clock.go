@@ -1,6 +1,6 @@
-// Package clock keeps two times of a module. The first time of a module is the one that the
-// application passes to it. The second time of a module does not advance while the process is
-// suspended, and is for peer time-outs.
+// Package clock keeps two times of a module. The first time of a module is the time that the
+// application passes to the module. The second time of a module, which is for peer time-outs, does
+// not advance while the process is suspended.
 //
 //	given:      ---+--------------+---------------------+--->
 //	            pass       Deadline      (stopped)    pass
@@ -19,13 +19,13 @@ import (
 // Time is a value of one of the two times of a Clock.
 type Time = mono.Time
 
-// Clock is the time of a module. Only this package changes a Clock.
+// Clock contains the two times of a module. Only package clock changes a Clock.
 type Clock struct {
 	Now      Time          // the latest time that the module was given
 	Unpaused Time          // time without the suspensions of the process, for peer time-outs
 	PassAt   Time          // beginning of the latest call of Progress
 	Gap      time.Duration // time between the last two calls of Progress
-	Epoch    uint64        // counts the calls of Progress, and the times between them
+	Epoch    uint64        // counts the calls of Progress and the intervals between them
 	Pass     uint64        // counts the calls of Progress
 	// PauseMin is the smallest time between two calls of Progress that counts as a possible suspension
 	// of the process.
@@ -36,13 +36,13 @@ type Clock struct {
 // the process.
 func (c *Clock) Init(pauseMin time.Duration) { c.PauseMin = pauseMin }
 
-// Times returns the addresses of the two times of the Clock, for packages that read these times
-// later.
+// Times returns pointers to the two times of the Clock, for packages that read these times later.
 func (c *Clock) Times() (unpaused, now *Time) { return &c.Unpaused, &c.Now }
 
-// SetNow sets the time to "now". The argument "asked" is the time for which the module had
-// requested its next call of Progress (Module.Deadline). The time after this deadline does not
-// count towards peer time-outs, because a process that has missed its deadline was suspended.
+// SetNow sets the time of the module to the argument "now". The argument "asked" of SetNow is the
+// time for which the module had requested its next call of Progress (Module.Deadline). The time
+// from the requested call of Progress to the actual call does not count towards peer time-outs,
+// because the process was suspended in between.
 func (c *Clock) SetNow(now, asked Time) {
 	pause := max(0, now.Sub(max(c.Now, asked)))
 	c.Unpaused = c.Unpaused.Add(now.Sub(c.Now) - pause)
@@ -50,7 +50,8 @@ func (c *Clock) SetNow(now, asked Time) {
 }
 
 // BeginPass records the beginning of a call of Progress, and the time since the previous call. The
-// argument "left" of BeginPass is true if the previous call of Progress did not handle the timers.
+// argument "left" of BeginPass says whether the previous call of Progress has left expired timers
+// unhandled.
 func (c *Clock) BeginPass(left bool) {
 	if c.Now > c.PassAt {
 		gap := c.Now.Sub(c.PassAt)
@@ -66,7 +67,7 @@ func (c *Clock) BeginPass(left bool) {
 // EndPass records the end of a call of Progress.
 func (c *Clock) EndPass() { c.Epoch++ }
 
-// Check returns an error if c.Unpaused is later than c.Now.
+// Check returns nil if c.Unpaused is at most c.Now, and an error otherwise.
 func (c *Clock) Check() error {
 	if c.Unpaused > c.Now {
 		return fmt.Errorf("unpaused it is %d, but %d", c.Unpaused, c.Now)

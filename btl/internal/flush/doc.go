@@ -6,8 +6,8 @@
 //	   Next   -->  done, in the order of the calls
 //
 // Three things to know:
-//   - A flush is complete when all fragments queued before the flush have been sent, and the peer
-//     has acknowledged all their packets.
+//   - A flush is complete when the peer has acknowledged all packets of the fragments that were
+//     queued before the flush.
 //   - A fence is a flush without a callback. Fragments that are queued after a fence are sent only
 //     when the fence is complete.
 //   - If the peer refuses a message whose send was already reported as done, the next flush returns

@@ -17,7 +17,7 @@ type Tails[F any] [Flows]F
 // entry is a pending call of Flush or Fence.
 type entry[F comparable] struct {
 	fn     func(error)
-	after  Tails[F] // set while these fragments have not been sent whole
+	after  Tails[F] // the fragments that have not been sent whole yet
 	until  seq.Num  // acknowledged below this number means flushed
 	sent   seq.Num  // packets sent before the call have numbers below this one
 	open   bool     // the last packet sent before the call may still take messages
@@ -26,15 +26,15 @@ type entry[F comparable] struct {
 	err    error    // the peer refused a message sent before the call
 }
 
-// The method "waits" reports whether the flush waits until queued fragments are sent.
+// The method "waits" reports whether the flush or fence waits for the sending of queued fragments.
 func (e *entry[F]) waits() bool {
 	var none F
 	return e.after[0] != none || e.after[1] != none
 }
 
 // Queue holds the pending calls of an endpoint, whose fragments have the type F. The calls of Flush
-// and Fence complete in the order in which they were made. A nil Queue is empty, and allows calls
-// of the methods that change nothing.
+// and Fence complete in the order in which they were made. A nil Queue is empty, and only the
+// methods that change nothing may be called on it.
 type Queue[F comparable] struct {
 	entries  []entry[F]
 	head     int    // entries below this index are complete
@@ -55,8 +55,8 @@ func (q *Queue[F]) Len() int {
 // The method "all" returns the pending calls, oldest first.
 func (q *Queue[F]) all() []entry[F] { return q.entries[q.head:] }
 
-// Set returns the number of calls of Fence so far. A fragment that is queued after these calls
-// waits until all pending fences are complete.
+// Set returns the number of calls of Fence so far. A fragment that is queued now must wait until
+// all the fences of these calls are complete.
 func (q *Queue[F]) Set() uint32 {
 	if q == nil {
 		return 0
@@ -75,14 +75,14 @@ func (q *Queue[F]) Met() uint32 {
 // Fenced reports whether a fence is pending, for which the next queued fragment must wait.
 func (q *Queue[F]) Fenced() bool { return q != nil && q.met != q.set }
 
-// Behind reports whether a fragment that was queued after the given number of fences still waits
-// for one of these fences.
+// Behind reports whether a fragment that was queued after the given number of calls of Fence still
+// waits for the completion of one of these fences.
 func (q *Queue[F]) Behind(fences uint32) bool { return q != nil && int32(fences-q.met) > 0 }
 
 // Add adds a call of Flush. The argument "after" of Add contains the last queued fragment of each
-// flow, for which the flush waits. The argument "sent" of Add is the endpoint's next unused
-// sequence number. The argument "open" of Add is true if the last sent packet is a Pack (several
-// small messages) to which more messages can still be added.
+// flow, and the flush waits until these fragments are sent. The argument "sent" of Add is the
+// endpoint's next unused sequence number. The argument "open" of Add says whether the last sent
+// packet is a Pack (several small messages) to which more messages can still be added.
 func (q *Queue[F]) Add(fn func(error), after Tails[F], sent seq.Num, open bool) {
 	q.entries = append(q.entries, entry[F]{
 		fn: fn, after: after, until: sent, sent: sent, open: open, fences: q.set, err: q.untold,
@@ -100,7 +100,8 @@ func (q *Queue[F]) Fence(after Tails[F], sent seq.Num, open bool) {
 
 // Last returns the sequence number below which all packets must be acknowledged to complete the
 // latest call of Flush or Fence. The result "ok" of Last is false if no call of Flush or Fence is
-// pending, or if the latest call waits until fragments are sent.
+// pending, or if the latest call still waits for the sending of queued fragments, and true
+// otherwise.
 func (q *Queue[F]) Last() (until seq.Num, ok bool) {
 	if q.Len() == 0 {
 		return 0, false
@@ -116,10 +117,10 @@ type Done struct {
 	Fence bool
 }
 
-// Next removes and returns the oldest call of Flush or Fence, if this call is complete. If the
-// oldest call is not complete, the result "ok" of Next is false. A call of Flush is complete when
-// the peer has acknowledged all packets that were sent or queued before the call. The argument
-// "oldest" of Next is the first unacknowledged sequence number. A fence also waits until the peer
+// Next removes and returns the oldest call of Flush or Fence, if this call is complete. The result
+// "ok" of Next says whether the oldest call was complete. A call of Flush is complete when the peer
+// has acknowledged all packets that were sent or queued before the call. The argument "oldest" of
+// Next is the first unacknowledged sequence number. A fence is complete when, in addition, the peer
 // has answered all memory operations.
 func (q *Queue[F]) Next(oldest seq.Num, answersAwaited bool) (d Done, ok bool) {
 	if q.Len() == 0 {
@@ -157,9 +158,10 @@ func (q *Queue[F]) pop() Done {
 }
 
 // Sent records that the last packet of fragment f was sent. The argument "until" of Sent is the
-// sequence number after the last packet of f. From then on, a call of Flush or Fence that waited
-// for fragment f waits until all packets with sequence numbers below "until" are acknowledged. Sent
-// returns true if f was the last unsent fragment for which some call of Flush or Fence waited.
+// sequence number after the last packet of f. After Sent, a call of Flush or Fence that waited for
+// the sending of fragment f waits until all packets with sequence numbers below "until" are
+// acknowledged. The result "asks" of Sent says whether f was the last unsent fragment for which a
+// call of Flush or Fence waited.
 func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	if q == nil {
 		return false
@@ -178,9 +180,9 @@ func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	return asks
 }
 
-// Withdrawn records that fragment f leaves its queue without being sent. From then on, a call of
-// Flush or Fence that waited for fragment f waits for the argument "before", which is the fragment
-// before f in the queue.
+// Withdrawn records that fragment f was removed from its queue without being sent. After Withdrawn,
+// a call of Flush or Fence that waited for the sending of fragment f waits for the fragment before
+// f in the queue, which is the argument "before".
 func (q *Queue[F]) Withdrawn(f, before F) {
 	if q == nil {
 		return
@@ -213,7 +215,7 @@ func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 }
 
 // Requeued updates the fragments for which calls of Flush and Fence wait, after some fragments have
-// moved from one flow to the other. For each flow, the function "last" returns the last queued
+// moved between the two flows (send queues). The function "last" returns, for each flow, the last
 // fragment that was queued after at most "fences" calls of Fence.
 func (q *Queue[F]) Requeued(last func(fences uint32) Tails[F]) {
 	if q == nil {
@@ -225,8 +227,9 @@ func (q *Queue[F]) Requeued(last func(fences uint32) Tails[F]) {
 	}
 }
 
-// Renumber sets the sequence numbers of all pending calls to "sent", the endpoint's first sequence
-// number. The endpoint must not have sent a packet.
+// Renumber sets the sequence number for which each pending call waits to "sent", which is the
+// endpoint's first sequence number. The caller may call Renumber only before the endpoint has sent
+// its first packet.
 func (q *Queue[F]) Renumber(sent seq.Num) {
 	if q == nil {
 		return
@@ -238,10 +241,11 @@ func (q *Queue[F]) Renumber(sent seq.Num) {
 }
 
 // Refused records messages of packet n that the peer has refused after their sends were reported as
-// done. The error of the refused messages is returned by the oldest pending flush that was called
-// after packet n was sent. If no pending flush was called after packet n was sent, the next call of
-// Flush returns the error of the refused messages. If a flush was called while more messages could
-// still be added to packet n, this flush and the next one both return the error.
+// done. The oldest pending flush that was called after the sending of packet n returns the error of
+// the refused messages. If no pending flush was called after the sending of packet n, the next call
+// of Flush returns the error of the refused messages. If a flush was called while more messages
+// could still be added to packet n, both this flush and the flush after it return the error of the
+// refused messages.
 func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 	if messages <= 0 {
 		return
@@ -260,10 +264,10 @@ func (q *Queue[F]) Refused(n seq.Num, messages int, err error) {
 	q.untold = err
 }
 
-// Lost makes the next flush report err.
+// Lost makes the next call of Flush report the error err.
 func (q *Queue[F]) Lost(err error) { q.untold = err }
 
-// Refusals returns the number of refused messages that were passed to Refused, and the error of the
+// Refusals returns the number of messages whose refusal Refused has recorded, and the error of the
 // latest refusal.
 func (q *Queue[F]) Refusals() (messages uint64, last error) {
 	if q == nil {

@@ -9,14 +9,15 @@ import (
 )
 
 // Counted is the receive state of a connection over a reliable and ordered fabric (counted link).
-// On a counted link, the chunks of one fragment arrive without chunks of other fragments between
-// them. The Nack for a refused packet is sent before the Ack that covers the packet. A zero Counted
-// is the state of a new connection.
+// On a counted link (over a reliable fabric), all chunks of one fragment arrive before the first
+// chunk of the next fragment. On a counted link (over a reliable fabric), the Nack for a refused
+// packet is sent before the Ack that covers the packet. A zero Counted is the state of a new
+// connection.
 type Counted struct {
 	refusals []refused
-	told     int    // number of the first elements of refusals that are told already
+	told     int    // number of the first elements of refusals that were sent
 	reason   uint8  // why the fragment's chunks are refused, or 0
-	refused  uint32 // id of the fragment whose later chunks are refused
+	refused  uint32 // id of the fragment whose remaining chunks are refused
 	arriving uint32 // id of the partly received fragment
 	arrived  uint32 // offset, in bytes, of its next chunk
 }
@@ -27,13 +28,13 @@ type Refusal struct {
 	Reason, Tag uint8
 }
 
-// The type "refused" describes a refused packet, or a packet with refused records. The number of
-// packets with pending Nacks is limited by the peer's credits, because credits are renewed only
+// The type "refused" describes a refused packet, or a packet with refused records. The peer's
+// credits limit the number of packets with pending Nacks, because the peer gets new credits only
 // after the Nacks are sent.
 type refused struct {
 	seq    seq.Num
 	reason uint8
-	tags   Tags // of the records whose refusal is not told yet; empty if the whole packet is refused
+	tags   Tags // of the records whose refusal was not sent yet; empty if the whole packet is refused
 }
 
 // WhyLost returns an error if a packet's header shows that the fabric has lost, duplicated or
@@ -52,7 +53,7 @@ func WhyLost(h *frag.Header, rcv *reliability.Receiver, snd *reliability.Sender)
 }
 
 // Next returns an error if the chunk with header h is not the chunk that a reliable fabric must
-// deliver next. The argument "active" of Next is true if a fragment is partly received.
+// deliver next. The argument "active" of Next says whether a fragment is partly received.
 func (c *Counted) Next(h *frag.Header, active bool) error {
 	if active && (h.FragID != c.arriving || h.OffsetBytes != c.arrived) ||
 		!active && h.OffsetBytes != 0 {
@@ -70,8 +71,8 @@ func (c *Counted) Came(h *frag.Header) {
 // Refuses reports whether more chunks of a refused fragment are still expected.
 func (c *Counted) Refuses() bool { return c.reason != 0 }
 
-// WhyRefused returns the reason why the chunks of the fragment fragID are refused, or 0 if they are
-// accepted.
+// WhyRefused returns the reason why the chunks of the fragment with the id fragID are refused, or 0
+// if these chunks are accepted.
 func (c *Counted) WhyRefused(fragID uint32) (reason uint8) {
 	if c.refused != fragID {
 		return 0
@@ -79,14 +80,14 @@ func (c *Counted) WhyRefused(fragID uint32) (reason uint8) {
 	return c.reason
 }
 
-// Refuse records that packet n, with the header h, is refused. After a refused chunk, all later
-// chunks of its fragment are also refused. Of the chunks of a refused fragment, only the last one,
-// which requests an ACK, is answered with a Nack.
+// Refuse records that packet n, with the header h, is refused. After a refused chunk, all remaining
+// chunks of its fragment are refused. Only the last chunk of a refused fragment, which requests an
+// ACK, is answered with a Nack.
 func (c *Counted) Refuse(n seq.Num, h *frag.Header, reason uint8) {
 	if h.Kind == frag.KindChunk {
 		c.reason, c.refused = reason, h.FragID
 		if h.OffsetBytes+uint32(h.PayloadLen) == h.SizeBytes {
-			c.reason = 0 // the fragment has no later chunks
+			c.reason = 0 // this is the last chunk of the fragment
 		}
 	}
 	if h.Seq != 0 || h.Kind != frag.KindChunk {
@@ -102,7 +103,7 @@ func (c *Counted) RefuseRecords(n seq.Num, tags *Tags) {
 }
 
 // Tell calls the function "send" for each pending refusal, the oldest first, until a call returns
-// false. Tell returns true if all pending refusals were sent, and false otherwise.
+// false. Tell reports whether all pending refusals were sent.
 func (c *Counted) Tell(send func(Refusal) bool) bool {
 	for c.told < len(c.refusals) {
 		r := &c.refusals[c.told]

@@ -6,6 +6,7 @@
 //	sequenced  Refusals, told by a Nack for each        any, Pieces of a Pack together
 //	counted    Counted, told before the next Ack        Counted.Next, and WhyLost
 //
-// Package inbound makes decisions and stores no packets. The caller of package inbound drops,
-// acknowledges and delivers packets. Only one goroutine may use the types of package inbound.
+// Package inbound decides which packets to refuse, and stores no packets. The caller of package
+// inbound drops, acknowledges or delivers the packets. Only one goroutine may use the types of
+// package inbound.
 package inbound

@@ -6,15 +6,16 @@ import (
 	"gobtl/frag"
 )
 
-// A packet that several fragments share can begin with the end of one large fragment, and end with
-// the beginning of the next large fragment. A part of a large fragment in a shared packet is called
-// a piece. The receiver accepts a shared packet completely or not at all. Before the receiver
-// delivers any fragment of a shared packet, it therefore reserves the memory for all parts of large
-// fragments in the packet. If the receiver has no memory for a part of a shared packet, it drops
-// the packet, and the sender retransmits the packet. If a tag has no handler at the receiver, the
-// sender retransmits the shared packet without the fragments of that tag.
+// A packet that several fragments share (a Pack) can begin with the end of one large fragment, and
+// end with the beginning of the next large fragment. A part of a large fragment in a shared packet
+// (a Pack) is called a piece. The receiver accepts a packet that several fragments share either
+// completely or not at all. Before the receiver delivers any fragment of a shared packet, it
+// therefore reserves memory for all parts of large fragments in the packet. If the receiver has no
+// memory for a part of a large fragment in a shared packet, it drops the packet, and the sender
+// retransmits the packet. If the receiver has no handler for a tag in a shared packet, the sender
+// retransmits the packet without the fragments of this tag.
 
-// Pieces contains the pieces (parts of large fragments) of the shared packet that is being
+// Pieces contains the pieces (parts of large fragments) of that shared packet which is being
 // received.
 type Pieces struct {
 	list  [2]piece
@@ -25,19 +26,20 @@ type piece struct {
 	frag.Header // as of a Chunk
 	payload     []byte
 	place       frag.Reservation
-	// The field "ignored" of a piece is true if the sender has ended the fragment with an error, or
-	// if the receiving application refuses the fragment.
+	// The field "ignored" says whether the piece is ignored, because the sender has ended its fragment
+	// with an error, or the receiving application refuses its fragment.
 	ignored bool
 }
 
-// Clear removes the pieces of the previous shared packet.
+// Clear removes the pieces (parts of large fragments) of the previous shared packet.
 func (p *Pieces) Clear() { p.count = 0 }
 
-// Any reports whether the shared packet has pieces.
+// Any reports whether the shared packet contains pieces (parts of large fragments).
 func (p *Pieces) Any() bool { return p.count > 0 }
 
-// Push appends the next piece of a shared packet, and returns the id of the piece's fragment. The
-// argument "rest" of Push is the unread part of the packet. A valid packet has at most two pieces.
+// Push appends the next piece (part of a large fragment) of a shared packet, and returns the id of
+// the piece's fragment. The argument "rest" of Push is the unread part of the packet, which begins
+// with the piece. A valid packet has at most two pieces (parts of large fragments).
 func (p *Pieces) Push(rest []byte) (fragID uint32) {
 	at := &p.list[p.count]
 	p.count++
@@ -47,7 +49,8 @@ func (p *Pieces) Push(rest []byte) (fragID uint32) {
 	return at.FragID
 }
 
-// The method "has" reports whether the shared packet contains a piece of the fragment fragID.
+// The method "has" reports whether the shared packet contains a piece of the large fragment with
+// the id fragID.
 func (p *Pieces) has(fragID uint32) bool {
 	if p == nil {
 		return false
@@ -60,10 +63,10 @@ func (p *Pieces) has(fragID uint32) bool {
 	return false
 }
 
-// Reserve reserves memory for all pieces of the packet, except for a piece whose header makes the
-// function "ignores" return true. The argument inOrder of Reserve is true if all earlier packets
-// have arrived. If Reserve returns an error, no memory is reserved, and the caller must not accept
-// the packet.
+// Reserve reserves memory for each piece (part of a large fragment) of the packet, unless the
+// function "ignores" returns true for the piece's header. The argument inOrder of Reserve says
+// whether all packets before this one have arrived. If Reserve returns an error, it has reserved no
+// memory, and the caller must not accept the packet.
 func (p *Pieces) Reserve(asm *frag.Assembler, inOrder bool, ignores func(*frag.Header) bool) error {
 	var first *frag.Reservation
 	for i := range p.list[:p.count] {
@@ -85,7 +88,7 @@ func (p *Pieces) Reserve(asm *frag.Assembler, inOrder bool, ignores func(*frag.H
 	return nil
 }
 
-// takeBack drops the incomplete fragments that Reserve has begun for the pieces of a shared packet.
+// takeBack drops those incomplete fragments that Reserve has begun for the pieces of the packet.
 func (p *Pieces) takeBack(asm *frag.Assembler) {
 	for i := range p.list[:p.count] {
 		if at := &p.list[i]; at.place.Begun {
@@ -94,10 +97,10 @@ func (p *Pieces) takeBack(asm *frag.Assembler) {
 	}
 }
 
-// Add copies the piece with the given index to the memory that Reserve has reserved for the piece.
-// Add returns the piece's header, in the form of a chunk header, and the fragment if it is
-// complete. The result "ok" of Add is false if the piece is ignored, or if its fragment has ended
-// after the call of Reserve.
+// Add copies the piece (part of a large fragment) with the given index to the memory that Reserve
+// has reserved for it. Add returns the piece's header, in the form of a chunk header, and the
+// fragment if it is complete. The result "ok" of Add says whether the piece was copied, which is
+// not done if the piece is ignored, or if its fragment has ended since the call of Reserve.
 func (p *Pieces) Add(asm *frag.Assembler, index int) (h *frag.Header, msg *frag.Message, ok bool) {
 	at := &p.list[index]
 	if at.ignored {

@@ -7,8 +7,8 @@ import (
 )
 
 // Refusals records the packets of a peer that were permanently refused because of one of their
-// fragments. The sender ends a refused fragment with an error, and resends its packet as a Void
-// (empty packet) or without the refused part. A zero Refusals contains no refusals.
+// fragments. The sender ends a refused fragment with an error, and resends the refused packet
+// without the refused fragment or as a Void (empty packet). A zero Refusals contains no refusals.
 type Refusals struct {
 	list *[]refusal // nil before the first refusal, as with most peers
 }
@@ -20,9 +20,9 @@ func (r *Refusals) all() []refusal {
 	return *r.list
 }
 
-// The type "refusal" records a fragment's first refused chunk, or a refused part of a fragment in a
-// shared packet. A fragment has at most three refusals, because at most two shared packets contain
-// parts of a fragment.
+// The type "refusal" records the first refused chunk of a fragment, or a refused part of a fragment
+// in a Pack (a packet that several fragments share). A fragment has at most three refusals, because
+// at most two Packs contain parts of the same fragment.
 type refusal struct {
 	seq    seq.Num
 	fragID uint32
@@ -30,10 +30,10 @@ type refusal struct {
 }
 
 // refusalsMax is the maximum number of refusals that are stored for a connection. When a connection
-// has more than refusalsMax refusals, the oldest of them are removed.
+// has more than refusalsMax refusals, the oldest refusals are removed.
 const refusalsMax = 1024
 
-// Any reports whether any refusal of a fragment of the peer is recorded.
+// Any reports whether at least one refusal of a fragment from the peer is recorded.
 func (r *Refusals) Any() bool { return r.list != nil && len(*r.list) > 0 }
 
 // Add records that packet n contained a refused chunk of the fragment fragID. Add does nothing if
@@ -56,7 +56,8 @@ func (r *Refusals) add(rcv *reliability.Receiver, n seq.Num, fragID uint32) {
 	*r.list = append(list, refusal{seq: n, fragID: fragID})
 }
 
-// AddPieces records the fragments whose pieces in the refused shared packet n have the given tag.
+// AddPieces records a refusal for each large fragment with the given tag of which a part was in
+// packet n, a refused Pack.
 func (r *Refusals) AddPieces(rcv *reliability.Receiver, n seq.Num, payload []byte, tag uint8) {
 	for rest := payload; len(rest) > 0; {
 		isPiece := frag.IsPiece(rest)
@@ -73,7 +74,7 @@ func (r *Refusals) AddPieces(rcv *reliability.Receiver, n seq.Num, payload []byt
 }
 
 // HasFragment reports whether a chunk or a part of the fragment fragID was refused. Because the
-// sender ends a refused fragment, all other chunks of the fragment can also be refused.
+// sender ends a refused fragment, the receiver can refuse all remaining chunks of this fragment.
 func (r *Refusals) HasFragment(fragID uint32) bool {
 	for _, f := range r.all() {
 		if f.fragID == fragID {
@@ -83,8 +84,9 @@ func (r *Refusals) HasFragment(fragID uint32) bool {
 	return false
 }
 
-// Has reports whether the shared packet n was refused because of the fragment fragID. Copies of a
-// refused packet are also refused, even if the application has meanwhile added the missing handler.
+// Has reports whether packet n, which several fragments share, was refused because of the fragment
+// fragID. Every copy of a refused packet is refused again, even if the application has meanwhile
+// added the missing handler.
 func (r *Refusals) Has(n seq.Num, fragID uint32) bool {
 	for _, f := range r.all() {
 		if f.seq == n && f.fragID == fragID {
@@ -95,9 +97,9 @@ func (r *Refusals) Has(n seq.Num, fragID uint32) bool {
 }
 
 // CameWithout must be called when the refused packet n has arrived again, as a Void (empty packet)
-// or as a Pack (shared packet). CameWithout drops the data of each fragment that was refused in
-// packet n, unless the resent packet contains a piece of the fragment. The argument "pieces" of
-// CameWithout is nil for a Void.
+// or as a Pack (shared packet). CameWithout drops the received data of each fragment that was
+// refused in packet n, unless the resent packet contains a part of this fragment. The argument
+// "pieces" of CameWithout is nil for a Void.
 func (r *Refusals) CameWithout(n seq.Num, pieces *Pieces, asm *frag.Assembler) {
 	list := r.all()
 	for i := range list {
@@ -119,7 +121,8 @@ func (r *Refusals) Ended(rcv *reliability.Receiver, fragID uint32) bool {
 	return false
 }
 
-// prune removes the refusals of those packets that are further back than a whole receive window.
+// prune removes the refusals of packets whose sequence numbers are more than a receive window below
+// the next expected number.
 func (r *Refusals) prune(rcv *reliability.Receiver) {
 	list := r.all()
 	kept := list[:0]

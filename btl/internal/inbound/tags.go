@@ -18,7 +18,7 @@ func (s *Tags) First() uint8 {
 	return 0
 }
 
-// Remove removes the tag from the set, if it is in the set.
+// Remove removes a tag from the set.
 func (s *Tags) Remove(tag uint8) { s[tag/64] &^= 1 << (tag % 64) }
 
 // Add adds a tag to the set.

@@ -1,10 +1,11 @@
-// Package keep stores received data that a program keeps after the delivery, and messages that wait
-// until the program pulls them.
+// Package keep stores received data that a program keeps after the data was delivered, and messages
+// that wait until the program pulls them.
 //
-// A message that arrives in one packet is kept in its receive buffer, and a spare buffer is posted
-// in place of that buffer. A large message is kept in its reassembly memory, which then no longer
-// counts towards the limit on reassembly memory. If no spare buffer is left or the limit on kept
-// memory is reached, the data is copied, so that other messages can still be received.
+// A message that arrives in one packet stays in its receive buffer while it is kept, and a spare
+// buffer is posted in place of this buffer. A large message stays in its reassembly memory while it
+// is kept, and this memory then counts towards the limit on kept memory instead of the limit on
+// reassembly memory. If no spare buffer is left or the limit on kept memory is reached, the kept
+// data is copied, so that the module can still receive messages.
 //
 //	packet buffer:   posted --> arrived --Keep--> kept --Release, the last--> spare --> posted
 //	memory of large: under way --> whole --Keep--> kept --Release--> idle, or let go

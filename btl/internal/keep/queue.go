@@ -15,8 +15,8 @@ type Queue[E any] struct {
 	full    bool     // the queue has reached a bound
 	own     [][]byte // memory of released copies, for reuse
 	bounds  Bounds
-	// perPacket is the largest number of messages that one packet can contain, or 0 if no messages are
-	// queued.
+	// perPacket is the largest number of messages that one packet can contain, or 0 if the program
+	// does not use the queue.
 	perPacket int
 }
 
@@ -34,31 +34,34 @@ type Bounds struct {
 	CopiedBytes int64
 }
 
-// BoundsMax returns the limits of a Queue that all programs use. Only tests use other limits.
+// BoundsMax returns the limits of a Queue that all programs use. Only tests use limits that differ
+// from BoundsMax.
 func BoundsMax() Bounds { return Bounds{Messages: 1 << 16, CopiedBytes: 256 << 20} }
 
 const (
-	// ownMax is the maximum number of released buffers that are kept for later copies.
+	// ownMax is the maximum number of released copy buffers that are kept for reuse.
 	ownMax = 64
-	// ownBytesMax is the maximum size in bytes of each released buffer that is kept for later copies.
+	// ownBytesMax is the maximum size in bytes of a released copy buffer that is kept for reuse.
 	ownBytesMax = 256 << 10
 )
 
-// Init makes q an empty queue with the limits b. The messages of the queue are kept in the Store s.
+// Init makes the Queue q empty, and sets its limits to the Bounds b. The messages of the queue are
+// kept in the Store s.
 func (q *Queue[E]) Init(s *Store, b Bounds) { q.store, q.bounds = s, b }
 
 // Len returns the number of messages in the queue.
 func (q *Queue[E]) Len() int { return q.waiting.Len() }
 
-// Full reports whether the queue has reached one of its bounds.
+// Full reports whether the queue has reached one of its limits.
 func (q *Queue[E]) Full() bool { return q.full }
 
 // Expect announces that messages will be queued, and that one packet contains at most perPacket
 // messages.
 func (q *Queue[E]) Expect(perPacket int) { q.perPacket = perPacket }
 
-// Packets returns how many packets may be received in one poll, from 1 to the argument "limit".
-// With this number, the queue exceeds its limit on messages by at most the messages of one packet.
+// Packets returns how many packets the module may receive in its next poll, which is a number from
+// 1 to the argument "limit". If a poll receives at most this number of packets, the queue exceeds
+// its limit on messages by at most the messages of one packet.
 func (q *Queue[E]) Packets(limit int) int {
 	if q.perPacket == 0 {
 		return limit
@@ -67,7 +70,7 @@ func (q *Queue[E]) Packets(limit int) int {
 }
 
 // Push keeps the data of a message that is being delivered, and appends the message to the queue.
-// Push returns the kind of memory that holds the data.
+// The result of Push is the kind of memory in which the data is kept.
 func (q *Queue[E]) Push(from E, tag uint8, data []byte) Place {
 	it := Item[E]{From: from, Tag: tag}
 	if n := len(q.own); n > 0 {
@@ -82,8 +85,8 @@ func (q *Queue[E]) Push(from E, tag uint8, data []byte) Place {
 	return place
 }
 
-// Pop removes and returns the oldest message. The result "ok" of Pop is false if the queue is
-// empty.
+// Pop removes and returns the oldest message of the queue. The result "ok" of Pop says whether the
+// queue contained a message.
 func (q *Queue[E]) Pop() (it Item[E], ok bool) {
 	if it, ok = q.waiting.Pop(); ok && it.place == Copy {
 		q.copied -= int64(len(it.data))
@@ -92,8 +95,8 @@ func (q *Queue[E]) Pop() (it Item[E], ok bool) {
 	return it, ok
 }
 
-// Recycle releases the data of a message that Pop has returned. If the data was a copy, its memory
-// can be kept for later copies.
+// Recycle releases the data of a message that Pop has returned. If the data was a copy, Recycle can
+// keep the memory of the copy for reuse.
 func (q *Queue[E]) Recycle(d *Data) {
 	d.Release()
 	if n := cap(d.own); n > 0 && n <= ownBytesMax && len(q.own) < ownMax {
@@ -102,8 +105,8 @@ func (q *Queue[E]) Recycle(d *Data) {
 	*d = Data{}
 }
 
-// CopyOut copies the messages in the queue from their receive buffers to other memory. The caller
-// must call CopyOut before Store.Close.
+// CopyOut copies those messages in the queue that are in receive buffers to memory outside of the
+// receive buffers. The caller must call CopyOut before Store.Close.
 func (q *Queue[E]) CopyOut() {
 	all := q.waiting.All()
 	for i := range all {
@@ -111,8 +114,9 @@ func (q *Queue[E]) CopyOut() {
 	}
 }
 
-// The method "reached" reports whether the queue has reached one of its bounds. The argument
-// "copied" of the method "reached" is the total size of the queue's copies.
+// The method "reached" reports whether the queue has reached one of its limits. The argument
+// "copied" of the method "reached" is the total size, in bytes, of those messages in the queue that
+// are copies.
 func (q *Queue[E]) reached(copied int64) bool {
 	return q.waiting.Len() >= q.bounds.Messages || copied >= q.bounds.CopiedBytes
 }

@@ -38,14 +38,14 @@ type Store struct {
 	closed     bool
 }
 
-// Init makes the Store of a port empty. The argument bytesMax of Init is the maximum memory of kept
-// large messages, in bytes.
+// Init makes the Store of a port empty. The argument bytesMax of Init is the largest number of
+// bytes that the kept large messages may take.
 func (s *Store) Init(p *port.Port, bytesMax int64) {
 	s.packets, s.arena, s.bytesMax = &p.Keeper, &p.Arena, bytesMax
 }
 
 // Close must be called before the fabric is closed. After Close, the memory of kept packets stays
-// mapped until the program has released their Data.
+// mapped until the program has released the Data that refers to the packets.
 func (s *Store) Close() {
 	s.closed = true
 	s.packets.Outlive()
@@ -54,8 +54,8 @@ func (s *Store) Close() {
 // Bytes returns the memory, in bytes, of the kept large messages.
 func (s *Store) Bytes() int64 { return s.bytes }
 
-// Deliver records that a large message is being passed to its handler. The delivery lasts until
-// Delivered is called.
+// Deliver records that the delivery of a large message to its handler begins. The delivery lasts
+// until Delivered is called.
 func (s *Store) Deliver(msg *frag.Message) { s.delivering = msg }
 
 // Delivered ends the delivery of a large message, and frees its memory unless the program keeps the
@@ -68,7 +68,7 @@ func (s *Store) Delivered() {
 }
 
 // Keep stores data in d, which must be empty. Keep copies the data if it cannot stay in its receive
-// buffer or reassembly memory. Keep returns the kind of memory that holds the data.
+// buffer or reassembly memory. The result of Keep is the kind of memory in which the data is kept.
 func (s *Store) Keep(d *Data, data []byte) Place {
 	d.store = s
 	if d.buf, d.place = s.keepPacket(data); d.place == Nowhere && s.keepMessage(d, data) {
@@ -91,9 +91,9 @@ func (s *Store) keepPacket(data []byte) (fabric.Buf, Place) {
 	return 0, Nowhere
 }
 
-// keepMessage keeps the memory of the large message that is being delivered, and returns true. If
-// "data" is not in this memory, or if the limit on kept memory would be exceeded, keepMessage
-// returns false.
+// keepMessage keeps the memory of the large message that is being delivered, and reports whether it
+// has done so. keepMessage keeps nothing if "data" is not in the memory of this message, or if the
+// limit on kept memory would be exceeded.
 func (s *Store) keepMessage(d *Data, data []byte) bool {
 	msg := s.delivering
 	if msg == nil || s.bytes+msg.CapBytes() > s.bytesMax || !port.Within(data, msg.Bytes) {
@@ -130,7 +130,7 @@ func (d *Data) Bytes() []byte { return d.data }
 func (d *Data) Place() Place { return d.place }
 
 // Release returns the kept memory to its owner. A second call of Release does nothing. After
-// Release, the Data can hold other data, and reuses the memory of its last copy.
+// Release, the Data can hold new data, and reuses the memory of its last copy.
 func (d *Data) Release() {
 	switch s := d.store; {
 	case d.place == Packet && s.closed:
@@ -144,7 +144,8 @@ func (d *Data) Release() {
 	*d = Data{own: d.own}
 }
 
-// copyOut copies the data from its receive buffer to other memory, before the fabric is closed.
+// copyOut copies the data from its receive buffer to memory of the Data, before the fabric is
+// closed.
 func (d *Data) copyOut() {
 	if d.place == Packet {
 		d.store.packets.LetGo(d.buf)

@@ -10,15 +10,16 @@
 //	all other packets            --> Restore (copies to the receive buffers)
 //
 // Three things to know:
-//   - The memory for direct receive (landing) is usually where the next chunks of a message or put
-//     belong. If the size of the peer's next message can be predicted, the landing can also be a
-//     buffer for this message.
+//   - The memory for direct receive (landing) is usually the memory to which the next chunks of a
+//     message or put belong. If the size of the peer's next message can be predicted, the landing
+//     (the memory for direct receive) can be a buffer for this message.
 //   - Expected chunks stay in the memory for direct receive (landing), where the provider has
 //     written them. The payloads of unexpected packets must be copied back to their receive buffers
-//     before the module writes to the landing, begins a fragment, calls a handler or ends an
-//     endpoint.
+//     before the module writes to the landing (the memory for direct receive), begins a fragment,
+//     calls a handler or ends an endpoint.
 //   - Each peer has its own Expectation. In each poll, direct receive is possible for only one
-//     peer, which is predicted from the order in which the peers have recently sent chunks.
+//     peer, which the module predicts from the order in which chunks of the peers have recently
+//     arrived.
 //
 // Only one goroutine may use the types of package landing.
 package landing

@@ -15,7 +15,7 @@ type Expectation[E any] struct {
 
 	fragID uint32
 	offset uint32 // of the chunk in its fragment
-	missed uint32 // consecutive polls with other packets
+	missed uint32 // consecutive polls without the expected chunk
 	open   bool   // a chunk is expected
 	begins bool   // the expected chunk is the first of its fragment
 	bytes  uint32 // size of the latest complete large fragment
@@ -24,14 +24,14 @@ type Expectation[E any] struct {
 	put    Put
 	puts   progress // the peer's latest put
 	// The field "next" is the Expectation of the peer whose chunks usually arrive in the poll after
-	// this peer's chunks. The field "rival" is the Expectation of a different peer, whose chunks
-	// have followed this peer's chunks most recently.
+	// this peer's chunks. The field "rival" is the Expectation of the peer whose chunks arrived most
+	// recently in the poll after this peer's chunks, unless it is the peer of the field "next".
 	next, rival *Expectation[E]
 }
 
 // Put describes the memory for the next chunk of a put.
 type Put struct {
-	Flags  frag.Flags // the put and operation flags of the chunk; 0: the chunk is of a message
+	Flags  frag.Flags // the put and operation flags of the chunk; 0: a chunk of a message
 	Handle uint64     // of the region
 	At     uint64     // offset in the region
 	Bytes  uint32     // bytes of the put from At on; of Next's result: bytes to receive directly
@@ -39,13 +39,13 @@ type Put struct {
 }
 
 // New returns the Expectation for the peer of endpoint "of". The argument asm of New is the
-// Assembler that reassembles the messages of the peer. The argument "counted" of New is true if the
-// fabric between the two sides is reliable and ordered.
+// Assembler that reassembles the messages of the peer. The argument "counted" of New says whether
+// the fabric between the two sides is reliable and ordered.
 func New[E any](of E, asm *frag.Assembler, counted bool) *Expectation[E] {
 	return &Expectation[E]{Of: of, asm: asm, counted: counted}
 }
 
-// End is called when the endpoint of the Expectation ends.
+// End must be called when the endpoint of the Expectation ends.
 func (x *Expectation[E]) End() { *x = Expectation[E]{ended: true} }
 
 // The method "living" returns the Expectation x if its endpoint still exists, and nil if the
@@ -60,9 +60,9 @@ func (x *Expectation[E]) living() *Expectation[E] {
 // close records that no chunk is expected.
 func (x *Expectation[E]) close() { x.open, x.begins = false, false }
 
-// Message returns the memory for the direct receive of the next chunks of the peer's message, or
-// nil if direct receive is not possible. The memory that Message returns ends at a chunk boundary,
-// and is valid for one poll.
+// Message returns the memory to which a provider can directly receive the next chunks of the peer's
+// message, or nil if direct receive is not possible. The memory that Message returns ends at a
+// chunk boundary, and is valid for one poll.
 func (x *Expectation[E]) Message() (mem []byte) {
 	if !x.begins {
 		return x.asm.ChunkMemory(x.fragID, x.offset, bytesMax)
@@ -73,9 +73,10 @@ func (x *Expectation[E]) Message() (mem []byte) {
 	return mem
 }
 
-// Put returns the memory for the direct receive of the next chunks of the peer's put. The result
-// "ok" of Put is false if the expected chunk is part of a message. The field Bytes of the returned
-// Put is a multiple of the chunk size, or the number of bytes to the end of the put.
+// Put describes the memory to which a provider can directly receive the next chunks of the peer's
+// put. The result "ok" of Put says whether the expected chunk belongs to a put, and not to a
+// message. The field Bytes of the returned Put is a multiple of the chunk size, or the number of
+// bytes to the end of the put.
 func (x *Expectation[E]) Put() (p Put, ok bool) {
 	p = x.put
 	if n := min(p.Bytes, bytesMax); n < p.Bytes {
@@ -84,8 +85,8 @@ func (x *Expectation[E]) Put() (p Put, ok bool) {
 	return p, p.Flags != 0
 }
 
-// Check verifies an endpoint's Expectation between two polls. The argument "lands" of Check is true
-// if direct receive is possible for the endpoint's chunks.
+// Check verifies an endpoint's Expectation between two polls. The argument "lands" of Check says
+// whether direct receive is possible for the endpoint's chunks.
 func (x *Expectation[E]) Check(lands bool) error {
 	if x.ended || x.begins && !x.open || x.open && !lands || x.missed >= MissedMax && x.open {
 		return fmt.Errorf("fragment %d from offset %d on is expected: %v, its beginning: %v, "+
@@ -94,8 +95,8 @@ func (x *Expectation[E]) Check(lands bool) error {
 	return nil
 }
 
-// The type "progress" records which bytes of a peer's latest put in chunks have arrived. Bytes that
-// have arrived must not be overwritten.
+// The type "progress" records up to which offset bytes of a peer's latest put (of several chunks)
+// have arrived. Bytes that have arrived must not be overwritten.
 type progress struct {
 	fragID uint32
 	high   uint32 // no byte from this offset on has arrived
@@ -103,8 +104,8 @@ type progress struct {
 }
 
 // The method "reached" records an accepted chunk of a put, where "end" is the offset of the first
-// byte after the chunk. The method "reached" returns false if the chunk is part of an earlier put,
-// or if later bytes of the put have already arrived.
+// byte after the chunk. The method "reached" returns false if the chunk belongs to a put before the
+// latest one, or if bytes of the put after the chunk have already arrived, and true otherwise.
 func (p *progress) reached(fragID, end uint32) bool {
 	switch ahead := int32(fragID - p.fragID); {
 	case p.known && ahead == 0:

@@ -8,7 +8,8 @@ import (
 	"gobtl/frag"
 )
 
-// Plan is the state of direct receive on one channel. A zero Plan uses no direct receive.
+// Plan is the state of direct receive (of chunks to their final memory) on one channel. A zero Plan
+// uses no direct receive.
 type Plan[E any] struct {
 	lander    fabric.Lander // nil: the channel has no direct receive
 	Channel   *port.Channel // the channel with direct receive; nil if lander is nil
@@ -24,37 +25,38 @@ type Plan[E any] struct {
 
 	aim     *Expectation[E] // Expectation whose memory this poll uses, until Done
 	base    uint32          // offset of mem in the fragment of aim
-	to      Put             // put whose target is mem
+	to      Put             // put whose target is Memory
 	Memory  []byte          // memory for direct receive, from the expected chunk on
-	claimed uint32          // accepted bytes of a put in mem
+	claimed uint32          // accepted bytes of a put in Memory
 
 	guessMin uint32 // least fragment size for which a first chunk is expected
 }
 
 // GuessBytesMin is the minimum size, in bytes, of an expected fragment whose first chunks are
-// received directly.
+// received directly in the final memory.
 const GuessBytesMin = 32 << 10
 
 // bytesMax is the maximum size of the memory for direct receive, in bytes.
 const bytesMax = 1 << 20
 
 // MissedMax is the number of consecutive polls without the expected chunk after which the Plan no
-// longer expects a chunk from the peer. When a chunk of the peer has arrived in a receive buffer,
+// longer expects a chunk from the peer. When a chunk from a peer has arrived in a receive buffer,
 // the Plan expects chunks from this peer again.
 const MissedMax = 2
 
-// PausePolls is the number of polls that use no direct receive after unexpected packets. Packets
-// are unexpected, for example, if two peers send large fragments at the same time.
+// PausePolls is the number of polls without direct receive that follow a poll with unexpected
+// packets. Packets are unexpected, for example, if two peers send large fragments at the same time.
 const PausePolls = 2
 
 // OneByOneBytesMin is the minimum packet size, in bytes, at which a poll can be limited to one
-// packet. A poll for smaller packets than OneByOneBytesMin can return more packets than its limit,
+// packet. For packets smaller than OneByOneBytesMin, a poll can return more packets than its limit,
 // because the kernel coalesces small packets.
 const OneByOneBytesMin = 16 << 10
 
 // Init prepares a Plan for channel c, whose provider supports direct receive (fabric.Lander). The
 // argument "arena" of Init contains the receive buffers of channel c. The first chunk of a fragment
-// is received directly only if the fragment has at least guessMin bytes (usually GuessBytesMin).
+// is received directly in its final memory only if the fragment has at least guessMin bytes
+// (usually GuessBytesMin).
 func (p *Plan[E]) Init(c *port.Channel, lander fabric.Lander, arena *fabric.Arena,
 	guessMin uint32,
 ) {
@@ -62,13 +64,13 @@ func (p *Plan[E]) Init(c *port.Channel, lander fabric.Lander, arena *fabric.Aren
 }
 
 // Due reports whether the next poll of channel c must give memory for direct receive to the
-// provider, or must withdraw the memory of an earlier poll.
+// provider, or must withdraw memory that a previous poll has given.
 func (p *Plan[E]) Due(c *port.Channel) bool { return p.Channel == c && (p.Armed || p.next != nil) }
 
-// OneByOne reports whether the next poll should ask for a single packet. OneByOne returns false if
-// direct receive is planned. Without planned direct receive, OneByOne returns true if the channel
-// was idle, or if a fragment of large packets was just completed. If a poll returns only the first
-// chunk of a large fragment, the following chunks can be received directly.
+// OneByOne reports whether the next poll should ask for a single packet. The next poll should ask
+// for a single packet if it uses no direct receive, and the channel was idle or a fragment of large
+// packets was just completed. After a poll that returns only the first chunk of a large fragment,
+// the provider can receive the remaining chunks directly in their final memory.
 func (p *Plan[E]) OneByOne(idle bool) bool {
 	one := p.next == nil && (idle || p.justWhole)
 	if one {
@@ -81,8 +83,8 @@ func (p *Plan[E]) OneByOne(idle bool) bool {
 func (p *Plan[E]) Worth(sizeBytes uint32) bool { return sizeBytes >= p.guessMin }
 
 // ChunkCame updates the Expectation of a peer when a chunk of a message, with the header h, has
-// arrived. The argument "whole" of ChunkCame is true if the fragment is complete. After two
-// fragments of equal size from a peer, a third fragment of this size is expected. The provider
+// arrived. The argument "whole" of ChunkCame says whether the fragment is complete. After two
+// fragments of equal size from a peer, the Plan expects a third fragment of this size. The provider
 // writes the chunks of an expected fragment directly to the buffer that the fragment will get.
 func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 	x.missed, x.put = 0, Put{}
@@ -99,9 +101,9 @@ func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 }
 
 // PutCame updates the Expectation of a peer when a chunk of a put, with the header h, was accepted.
-// The bytes that follow the chunk in the put are expected next, unless some of them have already
-// arrived. The first chunk of a put is never received directly, because the memory of a region
-// belongs to the application.
+// The bytes that follow the chunk in the put are expected next, unless some of these bytes have
+// already arrived. The provider never receives the first chunk of a put directly in the target
+// region, because the memory of a region belongs to the application.
 func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
 	end := h.OffsetBytes + uint32(h.PayloadLen)
 	if !x.puts.reached(h.FragID, end) {
@@ -121,8 +123,9 @@ func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
 	p.plan(x)
 }
 
-// OtherCame ends the expectation of a chunk. The caller calls OtherCame when an unexpected packet
-// has arrived, or when the endpoint closes. The argument x of OtherCame may be nil.
+// OtherCame ends the expectation of a chunk from the peer. The caller must call OtherCame when an
+// unexpected packet of the peer has arrived, or when the endpoint closes. The argument x of
+// OtherCame may be nil.
 func (p *Plan[E]) OtherCame(x *Expectation[E]) {
 	if x != nil && x.open {
 		p.expectNothing(x)
@@ -137,7 +140,8 @@ func (p *Plan[E]) expectNothing(x *Expectation[E]) {
 }
 
 // The method "plan" chooses the Expectation whose memory is used for direct receive in the next
-// poll. The argument x of "plan" is the Expectation of the peer whose chunks came last.
+// poll. The argument x of the method "plan" is the Expectation of the peer whose chunks arrived
+// last.
 func (p *Plan[E]) plan(x *Expectation[E]) {
 	p.learn(x)
 	p.next = nil
@@ -148,8 +152,8 @@ func (p *Plan[E]) plan(x *Expectation[E]) {
 	}
 }
 
-// learn records that chunks of the peer of x have followed chunks of the peer of p.before, which
-// was the sender of the previous chunks.
+// learn records that chunks from the peer of Expectation x have arrived after chunks from the peer
+// of Expectation p.before.
 func (p *Plan[E]) learn(x *Expectation[E]) {
 	p.latest = x
 	if p.learned {
@@ -170,8 +174,8 @@ func (p *Plan[E]) learn(x *Expectation[E]) {
 	}
 }
 
-// Check returns an error if the memory for direct receive is still in use although its poll is
-// over.
+// Check returns an error if memory for direct receive is still in use after its poll is over, and
+// nil otherwise.
 func (p *Plan[E]) Check() error {
 	if p.aim != nil {
 		return errors.New("a landing outlives its poll")

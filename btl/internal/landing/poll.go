@@ -12,8 +12,8 @@ import (
 var ErrSurplus = errors.New("more completions than were posted")
 
 // Next begins a poll, and returns the Expectation whose memory should be used for direct receive in
-// this poll. Next returns nil if the poll uses no direct receive. The argument "bulk" of Next is
-// false if the poll must not use direct receive. After Next, the caller must call Poll with the
+// this poll. Next returns nil if the poll uses no direct receive. The argument "bulk" of Next says
+// whether the poll is allowed to use direct receive. After Next, the caller must call Poll with the
 // memory of the returned Expectation, or with nil.
 func (p *Plan[E]) Next(bulk bool) (x *Expectation[E]) {
 	p.Memory, p.aim, p.to, p.claimed = nil, nil, Put{}, 0
@@ -32,9 +32,9 @@ func (p *Plan[E]) Next(bulk bool) (x *Expectation[E]) {
 }
 
 // Poll polls the channel after a call of Next. The argument "mem" of Poll is the memory for direct
-// receive, or nil. Poll can return fewer completions than "limit" allows, even if more are
-// available. If the poll used direct receive, the field Memory is set, and the caller must call
-// Done after it has processed the completions.
+// receive, or nil. Poll can return fewer completions than the argument "limit" allows, even if more
+// completions are available. If the poll used direct receive, the field Memory is set, and the
+// caller must call Done after it has processed the completions.
 func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error) {
 	if err = p.land(mem); err != nil {
 		return 0, err
@@ -43,8 +43,8 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 		return p.Channel.Poll(now, limit)
 	}
 	if p.inOrder() {
-		// A poll with direct receive asks for at most as many packets as chunks fit in the memory for
-		// direct receive.
+		// A poll with direct receive asks for at most as many packets as the memory for direct receive
+		// has room for chunks.
 		chunk := int(p.aim.chunk)
 		limit = min(limit, max(1, (len(p.Memory)+chunk-1)/chunk))
 	}
@@ -52,9 +52,9 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 		return got, err
 	}
 	p.justWhole = false
-	// The provider can also have written the payloads of packets to the memory that it has not
-	// reported yet. The loop below polls all remaining completions before the module uses the memory
-	// for direct receive.
+	// The memory for direct receive can contain payloads of packets that the provider has not reported
+	// yet. The loop below polls all remaining completions before the module uses the memory for direct
+	// receive.
 	for n := got; n == limit; got += n {
 		if p.lander.Land(nil, 0) {
 			p.Armed = false
@@ -72,16 +72,16 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 	return got, nil
 }
 
-// inOrder reports whether the next packets are almost certainly the expected chunks. inOrder
-// returns true on a fabric that loses no packets, and for a put with packets of at least
-// OneByOneBytesMin.
+// inOrder reports whether the next packets are almost certainly the expected chunks. The next
+// packets count as the expected chunks on a fabric that loses no packets, and in a put with packets
+// of at least OneByOneBytesMin.
 func (p *Plan[E]) inOrder() bool {
 	x := p.aim
 	return x.counted && x.chunk > 0 || p.to.Flags != 0 && x.chunk >= OneByOneBytesMin
 }
 
-// land gives the provider the memory for direct receive in the next poll, or withdraws the memory
-// of an earlier poll.
+// land gives the provider the memory for direct receive in the next poll, or withdraws memory that
+// a previous poll has given.
 func (p *Plan[E]) land(mem []byte) error {
 	head := frag.ChunkHeaderBytes
 	switch {
@@ -98,8 +98,8 @@ func (p *Plan[E]) land(mem []byte) error {
 		p.Armed = p.Memory != nil
 		return nil
 	}
-	// While the provider has unreported datagrams of an earlier poll, it refuses memory for direct
-	// receive.
+	// While the provider still has datagrams of a previous poll to report, it refuses memory for
+	// direct receive.
 	p.Memory, p.aim = nil, nil
 	if p.Armed {
 		return ErrSurplus
@@ -107,16 +107,16 @@ func (p *Plan[E]) land(mem []byte) error {
 	return nil
 }
 
-// Aim returns the Expectation whose memory is used for direct receive in this poll, and whether
-// this memory is the target of a put.
+// Aim returns the Expectation whose memory is used for direct receive in this poll, and reports
+// whether this memory is the target of a put.
 func (p *Plan[E]) Aim() (x *Expectation[E], put bool) { return p.aim, p.to.Flags != 0 }
 
 // Done ends the processing of a poll with direct receive.
 func (p *Plan[E]) Done() { p.aim = nil }
 
 // Match parses the header of a packet into h. Match reports whether the packet is the expected
-// chunk, and the provider has written its payload to the final memory. The header h is valid only
-// if Match returns true. The caller of Match must compare h.Conn with the connection tag of the
+// chunk whose payload the provider has written to its final memory. The header h is valid only if
+// Match returns true. The caller of Match must compare h.Conn with the connection tag of the
 // endpoint.
 func (p *Plan[E]) Match(comp *fabric.Completion, h *frag.Header) bool {
 	x := p.aim
@@ -128,10 +128,10 @@ func (p *Plan[E]) Match(comp *fabric.Completion, h *frag.Header) bool {
 		h.PutOffset == p.to.At+uint64(comp.LandedOff)
 }
 
-// decode parses the header of a chunk whose payload was received directly. The receive buffer of a
-// chunk with a directly received payload contains only the header. decode returns false if the
-// packet is not a chunk, or if its flags for puts and operations differ from those of the expected
-// chunk.
+// decode parses the header of a chunk whose payload was received directly. If the provider has
+// written the payload of a chunk to its final memory, the receive buffer contains only the header
+// of the chunk. decode reports whether the packet is a chunk with the same flags for puts and
+// operations as the expected chunk.
 func (p *Plan[E]) decode(comp *fabric.Completion, h *frag.Header) bool {
 	headBytes := int(comp.Len - comp.Landed)
 	if comp.Landed == 0 || comp.Errno != 0 || headBytes > p.arena.Size() {
@@ -143,8 +143,9 @@ func (p *Plan[E]) decode(comp *fabric.Completion, h *frag.Header) bool {
 }
 
 // Accept adds a chunk whose payload is already in its final memory to its message. The argument h
-// of Accept is the header of the chunk. The argument inOrder of Accept is true if no earlier packet
-// is missing. Accept returns the message if the message is complete, and otherwise nil.
+// of Accept is the header of the chunk. The argument inOrder of Accept says whether all packets
+// before this one have arrived. Accept returns the message if the message is complete, and
+// otherwise nil.
 func (p *Plan[E]) Accept(h *frag.Header, inOrder bool) (*frag.Message, error) {
 	x := p.aim
 	if !x.begins {
@@ -156,8 +157,8 @@ func (p *Plan[E]) Accept(h *frag.Header, inOrder bool) (*frag.Message, error) {
 }
 
 // Claim reports whether the provider has written the payload of a put's chunk to the memory
-// "target", where the payload belongs. If Claim returns true, Restore does not zero the bytes of
-// this chunk.
+// "target", where the payload belongs. After Claim has returned true for a chunk, Restore does not
+// zero the bytes of this chunk.
 func (p *Plan[E]) Claim(comp *fabric.Completion, target []byte) bool {
 	if len(target) == 0 || &target[0] != &p.Memory[comp.LandedOff] {
 		return false
@@ -166,9 +167,10 @@ func (p *Plan[E]) Claim(comp *fabric.Completion, target []byte) bool {
 	return true
 }
 
-// Restore copies payloads from the memory for direct receive back into the receive buffers of their
-// packets, after the headers. If the first chunk of a fragment was expected, Restore ends this
-// expectation, so that the next polls can return many packets.
+// Restore copies the payloads of unexpected packets from the memory for direct receive to the
+// receive buffers of these packets, after the headers. If the first chunk of a fragment was
+// expected, Restore ends this expectation, so that the number of packets in the next polls is not
+// limited.
 func (p *Plan[E]) Restore(comps []fabric.Completion) {
 	guess := p.aim.begins
 	if guess && len(comps) > 0 {

@@ -7,9 +7,9 @@ import (
 
 // A firewall or a NAT between two hosts has an entry for each pair of ports, and drops an entry
 // that no packet has used for some time (30 s on Linux). Each channel has its own pair of ports,
-// and it can happen that a connection uses only one channel for a long time. Each side of a
-// connection probes the peer on every channel on which it has sent nothing for the time KeepAlive.
-// Received packets do not end the silence of a channel, because some NATs renew an entry only for
+// and a connection can use only one of its channels for a long time. Each side of a connection
+// probes the peer on every channel on which it has sent nothing for the time KeepAlive. A channel
+// counts as silent even if packets arrive through it, because some NATs renew an entry only for
 // outgoing packets.
 
 // Channels is the number of channels of a connection.
@@ -47,9 +47,9 @@ func (p *Peer) AnsweredBy(channel int, now Time) {
 
 // SilentChannels finds the channels on which this side has sent nothing for too long.
 // SilentChannels examines only the first "count" channels. The result "ask" of SilentChannels is
-// true for each channel on which a probe is due. A probe is due if nothing was sent for KeepAlive,
-// or for a quarter of KeepAlive if the previous probe was not answered. The result "next" of
-// SilentChannels is the time until SilentChannels must be called again.
+// true for each channel on which a probe is due. A probe is due on a channel if nothing was sent
+// through it for KeepAlive, or, after an unanswered probe, for a quarter of KeepAlive. The result
+// "next" of SilentChannels is the time until SilentChannels must be called again.
 func (p *Peer) SilentChannels(
 	now Time, r *Rules, sent Sent, count int,
 ) (ask [Channels]bool, next time.Duration) {

@@ -11,21 +11,21 @@ func (s *Watches[E]) Watch(ep E, d time.Duration) {
 	s.watchOf(ep).Watched = true
 }
 
-// mayAsk reports whether the state of an endpoint allows a request for an acknowledgement before
-// the endpoint's timer expires.
+// mayAsk reports whether this side may request an acknowledgement from the peer before the
+// endpoint's timer expires, which depends on the endpoint's state.
 func (w *Watch) mayAsk(v *View) bool {
 	return v.Counted && v.Connected && !v.Closing && !w.Superseded && !w.broken
 }
 
-// Urge immediately asks the peer to acknowledge the packets in flight. Urge has an effect only over
-// a reliable fabric, and only if no packet waits to be sent.
+// Urge immediately asks the peer to acknowledge the packets in flight. Urge does nothing on a
+// connection over an unreliable fabric, or while a packet waits to be sent.
 func (s *Watches[E]) Urge(ep E) {
 	if w, v := s.watchOf(ep), s.host.View(ep); w.mayAsk(&v) && v.InFlight && !v.Unsent {
 		s.Watch(ep, 0)
 	}
 }
 
-// Takes records that the peer has reported its side of the connection as established.
+// Takes records that the peer has reported that its side of the connection is established.
 func (s *Watches[E]) Takes(ep E) {
 	if w := s.watchOf(ep); !w.takes {
 		w.takes = true
@@ -43,8 +43,8 @@ func (s *Watches[E]) AskMissed(ep E) {
 	}
 }
 
-// Break schedules the end of a connected endpoint. The caller calls Break when a reliable fabric
-// could not carry a packet to the peer.
+// Break schedules the end of a connected endpoint. The caller must call Break when a reliable
+// fabric could not carry a packet to the peer.
 func (s *Watches[E]) Break(ep E) {
 	if w := s.watchOf(ep); !w.broken {
 		w.broken = true
@@ -52,8 +52,8 @@ func (s *Watches[E]) Break(ep E) {
 	}
 }
 
-// onWatch asks for an acknowledgement, or ends the endpoint of a peer that has not answered for too
-// long.
+// onWatch requests an acknowledgement from the peer, or ends the endpoint if the peer has not
+// answered for too long.
 func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 	verdict := w.Verdict(*s.now, &s.Rules, Confirm, 0)
 	if verdict.Owed < s.Rules.AskEvery() && !w.missed && s.mayAnswer(w, v) {
@@ -72,18 +72,18 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 	s.Watch(ep, verdict.Next(every))
 }
 
-// mayAnswer reports whether the answer to the latest probe is possibly still in flight. mayAnswer
-// returns true if the probe was sent less than PeerTimeout ago, is the latest packet sent, and was
-// followed by a packet of the peer. A peer that ignores the probe is probed again after
-// PeerTimeout, even if it sends other packets.
+// mayAnswer reports whether the answer to the latest probe is possibly still in flight. The answer
+// is possibly in flight if the probe was sent less than PeerTimeout ago, no packet was sent after
+// the probe, and a packet of the peer has arrived since. A peer that ignores the probe is probed
+// again after PeerTimeout, even if packets from this peer arrive.
 func (s *Watches[E]) mayAnswer(w *Watch, v *View) bool {
 	d := w.doubts
 	return d != nil && d.confirmNext == v.Next && w.HeardAfter(d.confirmAt) &&
 		s.now.Sub(d.confirmAt) < s.Rules.PeerTimeout
 }
 
-// ask sends a packet that requests an acknowledgement. If no send buffer is free, ask sends
-// nothing, and is called again when the endpoint's timer expires.
+// ask sends a packet that requests an acknowledgement from the peer. If no send buffer is free, ask
+// sends nothing, and is called again when the endpoint's timer expires.
 func (s *Watches[E]) ask(ep E, w *Watch) {
 	if !w.takes {
 		s.host.Ask(ep, 0)
@@ -96,8 +96,9 @@ func (s *Watches[E]) ask(ep E, w *Watch) {
 	d.confirmNext, d.confirmAt = s.host.View(ep).Next, *s.now
 }
 
-// onUnconfirmed probes a peer until the peer has reported the connection as established. Until the
-// peer has reported the connection as established, data must not be sent to the peer.
+// onUnconfirmed probes a peer until the peer has reported that the connection is established. Until
+// the peer has reported that the connection is established, this side must not send data to the
+// peer.
 func (s *Watches[E]) onUnconfirmed(ep E, w *Watch) {
 	verdict := w.Verdict(*s.now, &s.Rules, Sign, 0)
 	if !s.askAgain(ep, w, &verdict) {

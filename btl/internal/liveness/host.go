@@ -6,8 +6,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// View contains those parts of an endpoint's state that Watches needs to set or to handle the
-// endpoint's timer.
+// View contains those parts of an endpoint's state that Watches needs to start the endpoint's
+// timer, or to handle its expiry.
 type View struct {
 	Accepting   bool // half open: the peer has not answered at its address yet
 	Connected   bool
@@ -23,8 +23,8 @@ type View struct {
 	Next        seq.Num
 }
 
-// Owed reports whether an acknowledgement or the first credits of the peer are outstanding, over a
-// reliable fabric. On other fabrics, Owed returns false.
+// Owed reports whether, on a connection over a reliable fabric, an acknowledgement or credits of
+// the peer are outstanding. On a connection over an unreliable fabric, Owed returns false.
 func (v *View) Owed() bool { return v.Counted && (v.InFlight || !v.Open) }
 
 // Why is the reason for which Watches ends an endpoint.
@@ -61,15 +61,15 @@ func (w Why) String() string {
 
 // Host carries out the decisions of Watches. The methods of Host may call Watches.
 type Host[E any] interface {
-	// Clocks returns the addresses of two clock values. The clock "unpaused" does not advance while
-	// the process is suspended. The clock "timers" determines when timers expire.
+	// Clocks returns pointers to two times. The time "unpaused" does not advance while the process is
+	// suspended. The time "timers" determines when timers expire.
 	Clocks() (unpaused, timers *Time)
 	View(ep E) View
 	// Sent returns the packet number of the latest packet sent to the peer on each channel.
 	Sent(ep E) Sent
 	// At returns the endpoint of a slot. All returns the endpoints of all slots, with the zero value
 	// for free slots. Latest returns the endpoint that is registered for the address of ep's peer, or
-	// the zero value.
+	// the zero value if no endpoint is registered for it.
 	At(slot uint32) E
 	All() []E
 	Latest(ep E) E
@@ -83,7 +83,7 @@ type Host[E any] interface {
 	SendRound(ep E) time.Duration
 	ConfirmAgain(ep E) time.Duration
 	// Ask sends the peer a probe through a channel. Question sends a numbered packet that requests an
-	// acknowledgement. If no buffer is free for the packet, Question returns false.
+	// acknowledgement, and reports whether a buffer was free for this packet.
 	Ask(ep E, channel int)
 	Question(ep E) bool
 	// AskLife sends a packet with a nonce, with which this side asks whether the peer has restarted.

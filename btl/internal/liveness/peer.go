@@ -18,28 +18,28 @@ const (
 	// is declared dead.
 	TriesMin = 3
 	// oldestTriesMin is the minimum number of retransmissions of the oldest packet in flight before a
-	// peer that is not silent is declared dead. If a peer sends packets but does not acknowledge the
-	// oldest packet in flight, it is possible that the path merely loses many packets.
+	// peer is declared dead although packets from it arrive. If a peer sends packets but does not
+	// acknowledge the oldest packet in flight, it is possible that the path merely loses many packets.
 	oldestTriesMin = 8
-	// lifeRound is how long a peer must be silent before it is asked whether it has restarted.
-	// lifeRound is also the minimum interval between two questions whether the peer has restarted.
+	// lifeRound is the time of silence after which a peer is asked whether it has restarted. Two
+	// questions whether the peer has restarted are at least lifeRound apart.
 	lifeRound = 40 * time.Millisecond
 )
 
 // Rules holds the parameters that decide when a peer is probed, and when a peer is dead.
 type Rules struct {
 	PeerTimeout time.Duration // longest time for which an answer of the peer may be outstanding
-	// KeepAlive is the time of silence after which a peer is probed. A negative KeepAlive disables
-	// these probes.
+	// KeepAlive is the time of silence after which a peer is probed. A negative KeepAlive disables the
+	// probes of silent peers.
 	KeepAlive time.Duration
 }
 
-// PressAfter returns the time of silence after which a peer that holds a scarce resource is probed.
-// The result of PressAfter is also the interval between the probes of this peer.
+// PressAfter returns the time of silence after which a peer that holds a scarce resource is probed,
+// which is at the same time the interval between these probes.
 func (r *Rules) PressAfter() time.Duration { return r.PeerTimeout / 8 }
 
-// AskEvery returns the interval at which a peer is probed while an acknowledgement of the peer is
-// outstanding, over a reliable fabric.
+// On a connection over a reliable fabric, AskEvery is the interval at which a peer is probed while
+// an acknowledgement of the peer is outstanding.
 func (r *Rules) AskEvery() time.Duration {
 	d := r.PeerTimeout / 4
 	if r.KeepAlive > 0 {
@@ -48,8 +48,8 @@ func (r *Rules) AskEvery() time.Duration {
 	return d
 }
 
-// sooner returns the interval between the last probes of a peer, if too few probes were sent before
-// the PeerTimeout has passed.
+// sooner returns the short interval at which a peer is probed if its PeerTimeout is about to pass,
+// but too few probes were sent.
 func (r *Rules) sooner() time.Duration { return r.PeerTimeout / 16 }
 
 // Peer records when packets and answers of one peer have arrived. Begin initializes a Peer.
@@ -57,7 +57,7 @@ type Peer struct {
 	heardAt    Time // latest packet of the peer
 	owesAt     Time // since when something has been in flight
 	AckedAt    Time // when something was acknowledged last
-	oldestAt   Time // when the oldest packet in flight became it, or the peer had no memory for it
+	oldestAt   Time // when the packet became the oldest in flight, or the peer had no memory for it
 	answeredAt Time
 	doubts     *doubts // made on first use
 	channels
@@ -72,10 +72,10 @@ type Peer struct {
 }
 
 // The type "doubts" contains the data that is recorded only about a peer that was silent, or that
-// is allowed to be silent for longer than others.
+// is allowed to be silent for longer than PeerTimeout.
 type doubts struct {
 	away         time.Duration // by which it may be silent for longer
-	resentAt     Time          // when the latest of the resends was that silentResends counts
+	resentAt     Time          // time of the latest resend that silentResends counts
 	thereAskedAt Time          // latest probe whether the peer's endpoint exists, or 0
 	lifeAskedAt  Time          // latest question whether the peer has restarted
 	lifeNonce    uint64        // nonce of the latest restart question
@@ -93,7 +93,7 @@ func (p *Peer) doubted() *doubts {
 // Begin starts the record of a peer.
 func (p *Peer) Begin(now Time) { p.heardAt, p.owesAt = now, now }
 
-// Grant allows the peer to be silent for longer than usual, by the time "away".
+// Grant allows the peer to be silent for the time "away" in addition to PeerTimeout.
 func (p *Peer) Grant(away time.Duration) {
 	if away != 0 || p.doubts != nil {
 		p.doubted().away = away
@@ -112,8 +112,8 @@ func (p *Peer) FirstInFlight(now Time) { p.owesAt, p.oldestResends = now, 0 }
 // Acked records that the peer has acknowledged a packet.
 func (p *Peer) Acked(now Time) { p.AckedAt = now }
 
-// OldestIs records the number of the oldest packet in flight. The caller calls OldestIs after each
-// acknowledgement.
+// OldestIs records the sequence number of the oldest packet in flight. The caller must call
+// OldestIs after each acknowledgement.
 func (p *Peer) OldestIs(now Time, oldest seq.Num) {
 	if oldest != p.oldest {
 		p.oldest = oldest
@@ -125,15 +125,15 @@ func (p *Peer) OldestIs(now Time, oldest seq.Num) {
 // reported that it has no memory for this packet.
 func (p *Peer) OldestAnswered(now Time) { p.oldestAt, p.oldestResends = now, 0 }
 
-// Resent records a retransmission. The argument "oldest" of Resent is true if the packet is the
-// oldest in flight. The argument "timedOut" of Resent is true if a time-out has caused the
-// retransmission. The argument "unread" of Resent is true if received packets are possibly unread.
-// After several unanswered retransmissions, Resent returns true, and the peer should be asked
-// whether it has restarted.
+// Resent records a retransmission. The argument "oldest" of Resent says whether the retransmitted
+// packet is the oldest in flight. The argument "timedOut" of Resent says whether a time-out has
+// caused the retransmission. The argument "unread" of Resent says whether received packets possibly
+// wait unread. The result "askLife" of Resent says whether so many retransmissions were not
+// answered that the peer should be asked whether it has restarted.
 //
 // A process that resumes after a suspension handles expired timers before it reads received
-// packets. If the argument "unread" of Resent is true, Resent therefore ignores a time-out that
-// occurs shortly after the previous one.
+// packets. If received packets possibly wait unread, Resent therefore ignores a time-out that
+// occurs shortly after the previous time-out.
 func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLife bool) {
 	if oldest {
 		p.oldestResends++
@@ -151,7 +151,7 @@ func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLif
 	return askLife
 }
 
-// Asked counts a probe. Asked returns true if the previous probe was not answered.
+// Asked counts a probe, and reports whether the previous probe was not answered.
 func (p *Peer) Asked() (again bool) {
 	p.questions++
 	return p.questions > 1
@@ -166,7 +166,8 @@ func (p *Peer) Answered(now Time) { p.answeredAt = now }
 // AskedThere records the time at which the peer was asked whether its endpoint still exists.
 func (p *Peer) AskedThere(now Time) { p.doubted().thereAskedAt = now }
 
-// ForgetThere cancels the question of AskedThere.
+// ForgetThere discards the record that the peer was asked whether its endpoint still exists
+// (AskedThere).
 func (p *Peer) ForgetThere() {
 	if p.doubts != nil {
 		p.doubts.thereAskedAt = 0
@@ -179,8 +180,7 @@ func (p *Peer) IsThere() bool {
 	return d != nil && d.thereAskedAt != 0 && p.answeredAt >= d.thereAskedAt
 }
 
-// MayAskLife reports whether a question is allowed at the time "now" that asks the peer whether it
-// has restarted.
+// MayAskLife reports whether the peer may be asked at the time "now" whether it has restarted.
 func (p *Peer) MayAskLife(now Time) bool {
 	last := p.heardAt
 	if p.doubts != nil {
@@ -206,8 +206,8 @@ func (p *Peer) AskedLife(now Time, nonce uint64) {
 	d.lifeAskedAt, d.lifeNonce = now, nonce
 }
 
-// AnswersLife returns true if the nonce belongs to the latest question whether the peer has
-// restarted, and if no packet of the peer has arrived after that question.
+// AnswersLife reports whether the nonce is that of the latest question whether the peer has
+// restarted, and no packet of the peer has arrived since this question.
 func (p *Peer) AnswersLife(nonce uint64) bool {
 	d := p.doubts
 	return d != nil && d.lifeNonce != 0 && nonce == d.lifeNonce && p.heardAt < d.lifeAskedAt
@@ -242,7 +242,7 @@ type Debt uint8
 
 // The debts.
 const (
-	Ack     Debt = iota // of the oldest packet in flight, which is sent again meanwhile
+	Ack     Debt = iota // acknowledgement of the oldest packet in flight, which is resent
 	Confirm             // acknowledgement of packets, over a reliable fabric
 	Sign                // answer to a probe
 )
@@ -265,17 +265,17 @@ type Verdict struct {
 	Dead  bool
 	Owed  time.Duration // time for which the answer has been outstanding
 	Tries int           // number of unanswered attempts to get the answer
-	// Within is the time until the next probe must be sent. Probes at this time ensure that a dead
-	// peer is detected when its PeerTimeout has passed.
+	// Within is the time until the next probe must be sent. Probes at intervals of at most Within
+	// ensure that a dead peer is detected when its PeerTimeout has passed.
 	Within  time.Duration
 	debt    Debt
 	quiet   time.Duration // time since the latest packet of the peer
-	silent  bool          // no channel has received a packet for as long as a peer may be silent
+	silent  bool          // no packet has arrived for as long as a peer may be silent
 	heardBy uint8         // the channel of the latest packet
 }
 
-// Why returns a text that says why a peer was declared dead, with the silent channels and the
-// number of unanswered probes.
+// Why returns a text that says why a peer was declared dead. The text names the silent channels and
+// the number of unanswered probes.
 func (v *Verdict) Why() string {
 	owed, tries := v.Owed.Round(time.Millisecond), v.Tries
 	switch {
@@ -291,11 +291,11 @@ func (v *Verdict) Why() string {
 }
 
 // Verdict decides whether the peer is dead because it has not sent an expected answer. The argument
-// "grace" of Verdict extends the peer's time to answer, because received packets are possibly
+// "grace" of Verdict is added to the peer's time to answer, because received packets possibly wait
 // unread.
 //
-// A peer that sends packets but never acknowledges the oldest packet in flight is also declared
-// dead, because the path possibly carries only small packets.
+// A peer that sends packets but never acknowledges the oldest packet in flight is declared dead as
+// well, because the path possibly carries only small packets.
 func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdict {
 	v := Verdict{Tries: int(p.questions), debt: debt, quiet: p.Quiet(now), heardBy: p.heardBy}
 	after, enough, again := p.DeadAfter(r), TriesMin, r.sooner()
@@ -320,8 +320,8 @@ func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdi
 }
 
 // Next returns the time until the next probe, which is the smaller of the argument "d" and the time
-// that the peer has left to answer. If the peer's time to answer passes before enough probes were
-// sent, the missing probes follow at short intervals.
+// that the peer has left to answer. If too few probes were sent when the peer's time to answer has
+// passed, the missing probes are sent at short intervals.
 func (v *Verdict) Next(d time.Duration) time.Duration {
 	return max(min(d, v.Within), time.Millisecond)
 }
@@ -342,7 +342,7 @@ func (p *Peer) SignDue(now Time, r *Rules) time.Duration {
 	return max(r.KeepAlive-quiet, 0)
 }
 
-// Check returns an error if a recorded time is later than the time "now".
+// Check returns an error if a recorded time is later than the time "now", and nil otherwise.
 func (p *Peer) Check(now Time) error {
 	resentAt := Time(0)
 	if p.doubts != nil {

@@ -2,8 +2,9 @@ package liveness
 
 import "time"
 
-// Supersede is called when the peer has opened a new connection, and has probably closed or lost
-// the old one. Supersede starts to probe whether the peer's end of the old connection still exists.
+// Supersede must be called when the peer has opened a new connection, and has probably closed or
+// lost the old connection. Supersede starts to probe whether the peer's end of the old connection
+// still exists.
 func (s *Watches[E]) Supersede(old E) {
 	w, v := s.watchOf(old), s.host.View(old)
 	w.Superseded = true
@@ -41,9 +42,9 @@ func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
 	s.Set(ep, max(again, time.Millisecond))
 }
 
-// supersededTimeout returns the time until the first probe on a connection that the peer has
-// replaced by a new one. If an answer of the peer is outstanding on the replaced connection, the
-// first probe is sent soon, because no other timer would detect that the peer is dead.
+// supersededTimeout returns the time until the first probe on an old connection that the peer has
+// replaced by a new connection. If an answer of the peer is outstanding on the replaced connection,
+// the first probe is sent soon, because without it no timer would detect that the peer is dead.
 func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 	if v.Counted {
 		left := w.DeadAfter(&s.Rules) - w.Quiet(*s.now)
@@ -67,9 +68,9 @@ func (s *Watches[E]) askSuccessor(ep E) {
 	}
 }
 
-// whySuperseded returns the reason for the end of a connection that the peer has replaced by a new
-// one. If the peer has answered a probe on the new connection, the peer's end of the old connection
-// counts as gone.
+// whySuperseded returns the reason for the end of an old connection that the peer has replaced by a
+// new connection. If the peer has answered a probe on the new connection, the peer's end of the old
+// connection counts as gone.
 func (s *Watches[E]) whySuperseded(ep E, v *Verdict) Why {
 	var none E
 	latest := s.host.Latest(ep)

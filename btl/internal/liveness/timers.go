@@ -8,18 +8,19 @@ import (
 )
 
 // An endpoint has one timer, whose meaning depends on the endpoint's state. When the timer of an
-// endpoint expires, onTimer takes the action of the first condition in the list below that is true.
+// endpoint expires, the function onTimer goes through the list below, and acts according to the
+// first entry whose condition is true.
 //   - If a reliable fabric could not carry a packet, the endpoint ends.
 //   - If the endpoint is half open, it ends, because the peer has not answered at its address.
 //   - If the peer has closed the connection, the endpoint ends, and no longer repeats its last ACK.
 //   - If the endpoint is closing and receives no new ACK for closeTimeout, it ends.
 //   - If the endpoint's handshake is in progress, the next round of Hellos is sent. If the time
-//     limit of the handshake has passed, the handshake ends instead.
+//     limit of the handshake has passed, the handshake ends without a further Hello.
 //   - If the peer has replaced the endpoint's connection by a new one, the peer is asked whether it
 //     still has the old connection.
-//   - If an ACK or credits of the peer are outstanding over a reliable fabric, the peer is asked
-//     for them.
-//   - In any other state of the endpoint, a keep-alive probe is sent if it is due.
+//   - If, over a reliable fabric, an ACK or credits of the peer are outstanding, the peer is asked
+//     for this ACK or these credits.
+//   - If none of the conditions above is true, a keep-alive probe is sent if it is due.
 
 // Watch contains an endpoint's timer, the purpose of the timer, and the arrival times of the peer's
 // packets.
@@ -50,7 +51,7 @@ func (w *Watch) Early() { w.missed = true }
 // established.
 func (w *Watch) Confirmed() { w.takes, w.missed = true, false }
 
-// BeginAgain is called when the handshake begins again with a different endpoint of the peer.
+// BeginAgain must be called when the handshake begins again with a different endpoint of the peer.
 // BeginAgain resets the record that the peer's side of the connection is established.
 func (w *Watch) BeginAgain() { w.takes, w.missed = false, false }
 
@@ -64,7 +65,7 @@ type Watches[E comparable] struct {
 	timers *hotel.Hotel[uint32]
 	// closeTimeout is the longest time for which a closing endpoint waits for a new ACK.
 	closeTimeout time.Duration
-	silentAt     Time // time at which silent peers may be probed again because of scarce resources
+	silentAt     Time // when AskSilent may probe silent peers again
 }
 
 // helloIntervalMax is the maximum interval between probes of a peer that has not reported its side
@@ -103,7 +104,8 @@ func (s *Watches[E]) Check(ep E) error {
 	return nil
 }
 
-// Set makes the endpoint's only timer expire after the duration d.
+// Set makes the endpoint's timer expire after the duration d, and not at any time that was set
+// before.
 func (s *Watches[E]) Set(ep E, d time.Duration) {
 	w, slot := s.of(ep)
 	s.clear(w)
@@ -124,7 +126,7 @@ func (s *Watches[E]) clear(w *Watch) {
 }
 
 // Take moves the timer and the liveness state of the half-open endpoint "half" to the endpoint
-// "ep", which replaces it.
+// "ep", which replaces the half-open endpoint.
 func (s *Watches[E]) Take(ep, half E) {
 	w, h := s.watchOf(ep), s.watchOf(half)
 	s.clear(w)
@@ -192,8 +194,8 @@ func (s *Watches[E]) onTimer(ep E, w *Watch) {
 }
 
 // onClose ends a closing endpoint that has received no new ACK for closeTimeout. Packets of the
-// peer without a new ACK do not extend closeTimeout. If the peer is possibly half open, onClose
-// also reports to the peer that the connection is established.
+// peer without a new ACK do not extend closeTimeout. If the peer's endpoint is possibly half open,
+// onClose reports to the peer that the connection is established.
 func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	quiet := s.now.Sub(max(w.AckedAt, v.CloseAt))
 	if quiet >= s.closeTimeout {
@@ -207,9 +209,9 @@ func (s *Watches[E]) onClose(ep E, w *Watch, v *View) {
 	s.Set(ep, left)
 }
 
-// If the peer is dead, askAgain returns false. If the peer is not dead, askAgain counts one more
-// probe and returns true. If the previous probe was not answered, askAgain also asks whether the
-// peer has restarted.
+// askAgain returns false if the Verdict says that the peer is dead, and otherwise counts one more
+// probe and returns true. If the previous probe was not answered, askAgain asks whether the peer
+// has restarted.
 func (s *Watches[E]) askAgain(ep E, w *Watch, verdict *Verdict) bool {
 	if verdict.Dead {
 		return false
@@ -220,8 +222,8 @@ func (s *Watches[E]) askAgain(ep E, w *Watch, verdict *Verdict) bool {
 	return true
 }
 
-// AskLife asks the process at a silent peer's address whether it is a new incarnation, which a
-// restart of the peer creates.
+// AskLife asks the process at a silent peer's address whether it is a new incarnation, because the
+// peer has possibly restarted.
 func (s *Watches[E]) AskLife(ep E) {
 	w, v, now := s.watchOf(ep), s.host.View(ep), *s.now
 	if !v.Connected || v.Handshaking || !w.MayAskLife(now) {
@@ -242,8 +244,8 @@ func (s *Watches[E]) askSign(ep E, w *Watch, channel int) {
 }
 
 // keepChannels probes the peer on each channel on which this side has sent nothing for too long.
-// keepChannels returns the time until it must be called again. Over a reliable fabric, which
-// crosses no firewall, keepChannels probes only one of the channels.
+// keepChannels returns the time until it must be called again. Over a reliable fabric, keepChannels
+// probes only one of the channels, because there is no firewall on the path.
 func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	channels := Channels
 	if v.Counted {
@@ -283,8 +285,8 @@ func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 	s.Set(ep, verdict.Next(min(s.Rules.PressAfter(), s.keepChannels(ep, w, v))))
 }
 
-// pressForAnswer returns true if an answer of the peer is outstanding, but the peer has sent a
-// packet too recently to be probed.
+// pressForAnswer reports whether an answer of the peer is outstanding, but a packet of the peer has
+// arrived so recently that no probe is due yet.
 func (s *Watches[E]) pressForAnswer(ep E, w *Watch, v *View, quiet time.Duration) bool {
 	if w.asks = v.Asks; !w.asks {
 		return false
@@ -316,9 +318,9 @@ func (s *Watches[E]) WatchAsks(ep E) {
 }
 
 // AskSilent probes the silent peers of those endpoints for which the function "holds" returns true,
-// even if KeepAlive has not passed. With the function "holds", the caller selects endpoints that
-// hold a scarce resource. AskSilent examines all endpoints, but at most once in each interval of
-// the length PressAfter.
+// even if KeepAlive has not passed. The function "holds" reports whether an endpoint holds a scarce
+// resource. The first call of AskSilent in each interval of the length PressAfter examines all
+// endpoints, and the remaining calls in this interval do nothing.
 func (s *Watches[E]) AskSilent(holds func(E) bool) {
 	now := *s.now
 	if now < s.silentAt {

@@ -3,9 +3,9 @@ package meet
 import "gobtl/frag"
 
 // OnHello answers a Hello on the channel on which the Hello has arrived. The answer is a HelloAck,
-// a Retry or a Reject. An answer to an unproven address is not longer than the Hello, whose length
-// is the argument "helloBytes". The argument "source" of OnHello is the sender's address, or empty
-// if the fabric does not report this address.
+// a Retry or a Reject. An answer to an unproven address is at most as long as the Hello, whose
+// length is the argument "helloBytes". The argument "source" of OnHello is the address of the
+// Hello's sender, or empty if the fabric does not report this address.
 func (s *Handshakes[E]) OnHello(
 	by frag.Probe, h *frag.Header, hello *frag.Hello, helloBytes int, source []byte,
 ) bool {
@@ -54,12 +54,12 @@ func (s *Handshakes[E]) OnHello(
 }
 
 // onFirstHello finds or makes the endpoint for a Hello that contains no connection tag of this
-// side, but valid cookies for both addresses of its sender. onFirstHello returns the half-open
-// endpoint of an earlier Hello, or an endpoint that is connecting to the sender (simultaneous
-// open), or a new endpoint. onFirstHello returns a connecting endpoint only if its tag was sent to
-// no other endpoint of the peer. If onFirstHello returns no endpoint, the caller sends the result
-// "answer" to the sender of the Hello. If the result "answer" has no Reason and names no module,
-// the caller sends no answer.
+// side, but valid cookies for both addresses of its sender. onFirstHello returns one of three
+// endpoints: the half-open endpoint of a previous Hello, an endpoint that is connecting to the
+// sender (simultaneous open), or a new endpoint. onFirstHello returns a connecting endpoint only if
+// this side has not sent the endpoint's tag to a different endpoint of the peer. If onFirstHello
+// returns the zero value, the caller sends the result "answer" to the sender of the Hello, unless
+// "answer" has no Reason and names no module.
 func (s *Handshakes[E]) onFirstHello(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer Answer) {
@@ -103,8 +103,8 @@ func (s *Handshakes[E]) onFirstHello(
 }
 
 // accept makes a half-open endpoint for a Hello. If the limit on half-open endpoints is reached,
-// accept ends the oldest half-open endpoint of the host that has the most half-open endpoints. The
-// caller must call accept only if HalfOpenFull returns false.
+// accept ends the oldest half-open endpoint of that host which has the most half-open endpoints.
+// The caller may call accept only if HalfOpenFull returns false.
 func (s *Handshakes[E]) accept(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer frag.Reject) {
@@ -130,10 +130,11 @@ func (s *Handshakes[E]) accept(
 	return ep, answer
 }
 
-// If a Hello contains a different label than the earlier Hello of a half-open endpoint,
+// If the label in a Hello differs from the label in the previous Hello of a half-open endpoint,
 // welcomeAgain asks the application again whether to accept the peer. The result "ok" of
 // welcomeAgain is false if the application refuses the peer, or has ended the endpoint or the
-// module. If "ok" is false, the caller must ignore the Hello.
+// module, and true otherwise. If the result "ok" of welcomeAgain is false, the caller must ignore
+// the Hello.
 func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer Answer, ok bool) {
 	e := s.peers.end(ep)
 	if e.Label() == string(hello.Label) {
@@ -145,9 +146,9 @@ func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer Answer, ok
 	return answer, !answer.refuses() && e.State == Accepting && !s.host.Shut()
 }
 
-// roomFor returns 0 if the limits allow another endpoint for a peer's incarnation at an address,
+// roomFor returns 0 if the limits allow a new endpoint for an incarnation of a peer at an address,
 // and otherwise the reason of the refusal. If the limit for the address is reached, roomFor ends an
-// endpoint that its peer has already closed. If the limits do not allow another endpoint, roomFor
+// endpoint that its peer has already closed. If the limits do not allow a new endpoint, roomFor
 // probes silent peers, so that endpoints of dead peers end.
 func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 	var none E

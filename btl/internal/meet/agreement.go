@@ -5,14 +5,15 @@ import "gobtl/frag"
 // Agreement is the set of protocol features that both sides have agreed on in the handshake. A zero
 // Agreement means that the two sides have no feature in common.
 type Agreement struct {
-	Counted   bool // packets are only counted, and otherwise they have sequence numbers
+	Counted   bool // packets are only counted; without Counted, they have sequence numbers
 	Operates  bool // operations go both ways
-	Selective bool // on sequenced links, separate ACKs are selective
+	Selective bool // on sequenced links, ACKs in Ack packets are selective
 	MayAskAck bool // on sequenced links, each side may ask for an ACK
 	MayWait   bool // on sequenced links, the ACK of a lone reply may be delayed
 }
 
-// Agree returns the Agreement of two sides, given the feature bits that both sides offer.
+// Agree returns the Agreement of two sides. The argument "common" of Agree contains the feature
+// bits that both sides offer.
 func Agree(common uint64) (a Agreement) {
 	has := func(bit uint64) bool { return common&bit != 0 }
 	a.Counted = has(frag.FeatureReliable)
@@ -29,7 +30,7 @@ func (a *Agreement) Allows(flags frag.Flags) bool {
 		(flags&frag.FlagLater == 0 || a.MayWait)
 }
 
-// Stage contains the state of a connection, and the features that its two sides have agreed on.
+// Stage contains the state of a connection, and the features on which the two sides have agreed.
 // Only package meet changes a Stage.
 type Stage struct {
 	Handshake *Handshake // nil once it is over
@@ -38,5 +39,5 @@ type Stage struct {
 	Agreement
 }
 
-// Settled reports whether this side knows that the connection is established at both sides.
+// Settled reports whether this side knows that the connection is established on both sides.
 func (s *Stage) Settled() bool { return s.State == Connected && s.Handshake == nil }

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Hosts finds out which addresses belong to the same host.
+// Hosts determines which addresses belong to the same host.
 type Hosts interface {
 	// Host returns the part of an address that all endpoints of a host have in common. For IPv6, Host
 	// returns the network prefix, because one host can use all addresses of its network.
 	Host(name []byte) []byte
-	// FormatName returns an address as text, which ends with a colon and the port.
+	// FormatName returns a text that describes an address, and ends with a colon and the port.
 	FormatName(name []byte) string
 }
 
@@ -57,7 +57,7 @@ func (c *Census[E]) HostOf(addr string) string {
 // apart, each address counts as its own host.
 func (c *Census[E]) SameHost(a, b string) bool { return c.HostOf(a) == c.HostOf(b) }
 
-// SameAddress reports whether two addresses are equal except for the port. The caller must call
+// SameAddress reports whether two addresses are equal except for the port. The caller may call
 // SameAddress only if TellsHosts returns true.
 func (c *Census[E]) SameAddress(a, b string) bool {
 	first, second := c.hosts.FormatName([]byte(a)), c.hosts.FormatName([]byte(b))
@@ -104,13 +104,14 @@ func (c *Census[E]) endHalf(ep E, addr string) {
 	c.halves.remove(c.HostOf(addr), ep)
 }
 
-// HalfOpenFull reports whether the limits forbid another half-open endpoint for an address.
-// HalfOpenFull returns true if the host of the address already has its share of the limit on
-// half-open endpoints. The share of a host is a quarter of the limit on half-open endpoints, or
-// half of it if the number of endpoints per host is unlimited. Because of the shares, one host
-// cannot use up all half-open endpoints. HalfOpenFull also returns true if the limit on half-open
-// endpoints of all hosts is reached, unless another host has more of them than the host of the
-// address. If another host has more half-open endpoints, one of them can be ended to make room.
+// HalfOpenFull reports whether the limits forbid one more half-open endpoint for an address. The
+// limits forbid it if the host of the address already has its share of the limit on half-open
+// endpoints. A host's share of the limit on half-open endpoints is a quarter of this limit, or half
+// of it if the number of endpoints per host is unlimited. Because each host has only a share of the
+// limit, one host cannot use up all half-open endpoints. If the limit for all hosts together is
+// reached, the limits permit a half-open endpoint only if a different host has more half-open
+// endpoints than the host of the address. The caller can then end a half-open endpoint of the host
+// that has the most half-open endpoints.
 func (c *Census[E]) HalfOpenFull(addr string) bool {
 	if c.hosts == nil {
 		return c.HalfOpenSpent()
@@ -123,11 +124,12 @@ func (c *Census[E]) HalfOpenFull(addr string) bool {
 func (c *Census[E]) HalfOpenSpent() bool { return c.HalfOpen >= c.limits.HalfOpen }
 
 // OldestHalfOpen returns the oldest half-open endpoint of the host that has the most half-open
-// endpoints. If several hosts have the same number, OldestHalfOpen takes the host that reached this
-// number first. The caller must call OldestHalfOpen only if there is a half-open endpoint.
+// endpoints. If several hosts have the largest number of half-open endpoints, OldestHalfOpen takes
+// the host that reached this number first. The caller may call OldestHalfOpen only if there is a
+// half-open endpoint.
 func (c *Census[E]) OldestHalfOpen() E { return c.halves.oldest() }
 
-// shareOf returns the part of a limit on all hosts together that a single host is allowed to use.
+// shareOf returns the part of a limit for all hosts together that a single host is allowed to use.
 func (c *Census[E]) shareOf(most int) int {
 	if c.limits.PerHost <= 0 {
 		return max(most/2, 1)
@@ -135,21 +137,23 @@ func (c *Census[E]) shareOf(most int) int {
 	return max(most/4, 1)
 }
 
-// AddressFull reports whether an address has reached its limit of endpoints. Before the comparison,
-// AddressFull subtracts the argument "less" from the number of endpoints of the address.
+// AddressFull reports whether an address has reached its limit of endpoints. Before the comparison
+// with the limit, AddressFull subtracts the argument "less" from the number of endpoints of the
+// address.
 func (c *Census[E]) AddressFull(addr string, less int) bool {
 	return len(c.atAddr[addr])-less >= c.limits.PerAddress
 }
 
 // HostFull reports whether the host of an address has reached its limit of endpoints. Before the
-// comparison, HostFull subtracts the argument "less" from the number of endpoints of the host.
+// comparison with the limit, HostFull subtracts the argument "less" from the number of endpoints of
+// the host.
 func (c *Census[E]) HostFull(addr string, less int) bool {
 	most := c.limits.PerHost
 	return most > 0 && int(c.atHost[c.HostOf(addr)])-less >= most
 }
 
 // Check returns an error if the counts of the Census differ from the actual numbers of endpoints
-// and of half-open endpoints.
+// and of half-open endpoints, and nil otherwise.
 func (c *Census[E]) Check(endpoints, half int) error {
 	halves, err := c.halves.check()
 	if err != nil {

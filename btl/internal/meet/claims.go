@@ -26,26 +26,27 @@ func word(words []string, value int) string {
 	return "unknown " + strconv.Itoa(value)
 }
 
-// Tagged describes a local endpoint for which a Hello or HelloAck has arrived. The handshake packet
-// contains the connection tag of the endpoint, and comes from the expected incarnation of the peer.
+// Tagged describes a local endpoint for which a Hello or HelloAck has arrived. This Hello or
+// HelloAck contains the connection tag of the local endpoint, and comes from the expected
+// incarnation of the peer.
 type Tagged struct {
 	State   State
 	Settled bool // the handshake is over
 	Bound   bool // bound to an endpoint of the peer
-	Same    bool // the sender is the peer's endpoint it is bound to
-	Free    bool // no other endpoint of the peer was sent the endpoint's tag
+	Same    bool // the sender is the peer's endpoint to which it is bound
+	Free    bool // the endpoint's tag was sent to no endpoint of the peer but this one
 	Stale   bool // the peer's endpoint to which it is bound may be gone
-	Lower   bool // this module's incarnation is not the higher one
+	Lower   bool // this module's incarnation is not higher than the peer's
 }
 
-// Claim is the decision whether a local endpoint is bound to a peer's endpoint that knows the local
-// endpoint's connection tag.
+// Claim is the decision whether to bind a local endpoint to an endpoint of the peer that knows the
+// local endpoint's connection tag.
 type Claim uint8
 
 // The claims.
 const (
-	ClaimIgnored   Claim = iota // the tag belongs to another endpoint of the peer
-	ClaimTaken                  // the sender is the peer's endpoint bound already
+	ClaimIgnored   Claim = iota // the tag was sent to a different endpoint of the peer
+	ClaimTaken                  // the sender is already the bound endpoint of the peer
 	ClaimBinds                  // the sender is bound from now on
 	ClaimRestarts               // the handshake begins again under a new tag
 	ClaimContested              // like ClaimRestarts, but not on both sides at once
@@ -57,9 +58,9 @@ func (c Claim) String() string {
 }
 
 // Claim decides whether the sender of a handshake packet is the peer's endpoint to which the local
-// endpoint is bound. If the local endpoint is not bound yet, Claim can decide to bind it to the
-// sender. An endpoint is bound to only one endpoint of the peer, because the packets of two peer
-// endpoints would be mixed otherwise.
+// endpoint is bound. If the local endpoint is not bound yet, Claim can decide to bind the local
+// endpoint to the sender. An endpoint is bound to only one endpoint of the peer, because it could
+// not tell the packets of two peer endpoints apart.
 func (f *Tagged) Claim() Claim {
 	switch {
 	case f.Same && (f.Bound || f.Settled):
@@ -76,8 +77,8 @@ func (f *Tagged) Claim() Claim {
 	return ClaimContested
 }
 
-// Proof describes the situation in which the peer of a half-open endpoint proves that it receives
-// at its address, for which another endpoint may already be registered.
+// Proof describes the situation when the peer of a half-open endpoint proves that it receives at
+// its address. For this address, a second endpoint is possibly registered already.
 type Proof struct {
 	Known    bool // such an endpoint exists
 	SameLife bool // of the same incarnation of the peer
@@ -87,18 +88,18 @@ type Proof struct {
 	Told     bool // a peer endpoint knows its tag, or it is bound
 }
 
-// Outcome is the decision about a half-open endpoint and the endpoint that is already registered
-// for the same address.
+// Outcome is the decision whether a half-open endpoint, or the endpoint that is already registered
+// for the same address, continues.
 type Outcome uint8
 
 // The outcomes.
 const (
 	OutcomeContinues  Outcome = iota // the half-open endpoint continues and is registered
 	OutcomeLate                      // the half-open endpoint ends: its incarnation is over
-	OutcomeUndecided                 // both continue: either may be the later incarnation
+	OutcomeUndecided                 // both continue: each is possibly of the later incarnation
 	OutcomeRestarted                 // the registered endpoint ends: its incarnation is over
-	OutcomeSupersedes                // the registered one is probed, the other continues
-	OutcomeMerges                    // the registered one takes over the half-open one
+	OutcomeSupersedes                // the registered one is probed, the half-open one continues
+	OutcomeMerges                    // the registered one continues the handshake of the half-open one
 )
 
 // String returns the name of the decision.
@@ -109,13 +110,12 @@ func (o Outcome) String() string {
 }
 
 // Outcome decides by the incarnations of the peer whether the half-open endpoint, the registered
-// endpoint or both continue. If the registered endpoint is connected to another incarnation and was
-// made after the half-open endpoint, the incarnation of the half-open endpoint is over. If the
-// local application began to connect by name after the half-open endpoint was made, the name
-// possibly belongs to a later incarnation. If the name possibly belongs to a later incarnation,
-// both endpoints continue until one of them is connected. If the registered endpoint belongs to
-// another incarnation but was made before the half-open endpoint, the incarnation of the registered
-// endpoint is over.
+// endpoint or both continue. If the registered endpoint was made after the half-open endpoint and
+// is connected to a different incarnation, the incarnation of the half-open endpoint is over. If
+// the local application began to connect by name after the half-open endpoint was made, the name
+// possibly belongs to a later incarnation, and both endpoints continue until one of them is
+// connected. If the registered endpoint was made before the half-open endpoint and belongs to a
+// different incarnation, the incarnation of the registered endpoint is over.
 func (p *Proof) Outcome() Outcome {
 	connected, connecting := p.State == Connected, p.State == Connecting
 	switch {

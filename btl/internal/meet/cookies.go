@@ -10,23 +10,23 @@ import (
 )
 
 // Strangers decides how to answer Hellos from senders that have not proven their addresses.
-// Strangers stores nothing about a sender whose address is not proven. The sender of a Hello
-// receives a cookie, which contains a message authentication code of its address. By returning the
-// cookie in its next Hello, the sender proves the address.
+// Strangers stores nothing about a sender whose address is not proven. Strangers sends the sender
+// of a Hello a cookie, which contains a message authentication code of the sender's address. By
+// returning the cookie in its next Hello, the sender proves its address.
 type Strangers struct {
 	jar   *cookie.Jar
 	pass  uint64 // number of the latest poll with a Retry
-	spent int    // number of Retries sent in that poll
+	spent int    // number of Retries sent in poll pass
 	// The field "retried" counts the Retries of the present poll for each hash of channel and address.
 	retried [retryPlaces]uint8
-	// For each channel and each hash of the address, the field "refused" contains the number of the
+	// For each channel and each hash of an address, the field "refused" contains the number of the
 	// poll in which the latest Reject was sent.
 	refused [frag.ProbeCount][RejectPlaces]uint64
 }
 
 const (
-	// CookieSlot is the resolution of a cookie's time stamp. A cookie is valid for at least CookieSlot
-	// and at most twice this time.
+	// CookieSlot is the resolution of a cookie's time stamp. A cookie is valid for a time between
+	// CookieSlot and twice CookieSlot.
 	CookieSlot = 4 * time.Second
 	// retriesPerPass is the maximum number of Retries in one poll. The number of Retries is limited
 	// because Retries use the same buffers as ACKs.
@@ -36,7 +36,7 @@ const (
 	retryPlaces    = 64
 	retriesOfPlace = 4
 	// RejectPlaces is the maximum number of Rejects on each channel in one poll. Each address is
-	// hashed to one of RejectPlaces slots, and every poll uses a different hash function.
+	// hashed to one of RejectPlaces slots, by a hash function that is different in every poll.
 	RejectPlaces = port.ControlBuffers / 8
 )
 
@@ -59,9 +59,9 @@ func Claimed(hello *frag.Hello, p frag.Probe) []byte {
 	return hello.CommandName
 }
 
-// Unfit reports whether a Hello cannot begin a connection, because it expects another incarnation
-// of this side or needs features that this side lacks. If the result "answer" of Unfit has a
-// Reason, the caller sends it as a Reject. If "answer" has no Reason, the caller sends nothing.
+// Unfit reports whether a Hello cannot begin a connection, because it expects a different
+// incarnation of this side or needs features that this side lacks. If the result "answer" of Unfit
+// has a Reason, the caller sends it as a Reject, and otherwise the caller sends nothing.
 func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject, unfit bool) {
 	answer.Nonce = hello.Nonce
 	if hello.Expected != 0 && hello.Expected != incarnation {
@@ -78,7 +78,8 @@ func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject,
 }
 
 // Proves reports whether a Hello contains valid cookies for both addresses of its sender. The
-// argument "source" of Proves is the source address of the Hello, or empty if it is unknown.
+// argument "source" of Proves is the source address of the Hello, or empty if the source address is
+// unknown.
 func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 	if len(source) > 0 && !bytes.Equal(source, Claimed(hello, hello.Probe)) {
 		return false // the claimed address is not the source address
@@ -89,8 +90,8 @@ func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 }
 
 // MayRetry reports whether the limits allow a Retry as the answer to a Hello from an unproven
-// address, and counts this Retry. The limits allow no Retry that is longer than the Hello. The
-// number of Retries in one poll is limited, in total and for each address.
+// address, and counts this Retry. The limits forbid a Retry that is longer than the Hello. The
+// number of Retries in one poll is limited, both in total and for each address.
 func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes int) bool {
 	if s.pass != pass {
 		s.pass, s.spent, s.retried = pass, 0, [retryPlaces]uint8{}
@@ -107,8 +108,9 @@ func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes i
 	return true
 }
 
-// Retry returns the answer to a Hello without valid cookies. The sender must repeat the Hello with
-// the cookie of the Retry. The memory of the returned cookie is valid until the next call of Retry.
+// Retry returns the answer to a Hello without valid cookies. The sender of the Hello must repeat
+// the Hello with the cookie of the Retry. The memory of the returned cookie is valid until the next
+// call of Retry.
 func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 	return &frag.Retry{
 		Nonce: hello.Nonce, Probe: hello.Probe, Addr: to,

@@ -16,9 +16,9 @@
 //	 Connected ---> Lingering (the peer said goodbye) ---> Ended
 //
 // Three things to know:
-//   - Two peers can connect to each other at the same time, give up, connect again, and restart.
-//     The Hellos (handshake packets) of the two peers can also be reordered. Most rules of package
-//     meet determine to which endpoint of the peer a Hello belongs.
+//   - Two peers can connect to each other at the same time, give up, connect again, and restart,
+//     and the network can reorder the Hellos (handshake packets) of two peers. Therefore most rules
+//     of package meet determine to which endpoint of the peer a Hello belongs.
 //   - An address is proven only if the peer returns a nonce or cookie that was sent to this
 //     address.
 //   - Package meet contains the Table of endpoints and the state of their handshakes. A Host

@@ -3,15 +3,16 @@ package meet
 // PeerTag identifies one connection of one incarnation of a peer.
 type PeerTag struct{ Incarnation, Tag uint64 }
 
-// peerKey is a PeerTag with the address of the peer's command channel. A host that knows the tag of
-// a peer cannot impersonate the peer from another address, because a peerKey contains the address.
+// peerKey is a PeerTag with the address of the peer's command channel. Because a peerKey contains
+// the address, a host that knows the tag of a peer cannot impersonate the peer from a different
+// address.
 type peerKey struct {
 	PeerTag
 	addr string
 }
 
-// End identifies an endpoint's connection on both sides. E is the type of an endpoint, which
-// contains its End by value.
+// End identifies an endpoint's connection on both sides. The type parameter E is the type of an
+// endpoint, which contains its End by value.
 type End[E comparable] struct {
 	Tag  uint64   // tag in the packets of the peer, with the slot in its low bits
 	Born uint64   // the number among all endpoints ever made, from 1 on
@@ -27,8 +28,8 @@ type rare[E comparable] struct {
 	displaced E      // the endpoint that was registered for the peer's address before this endpoint
 }
 
-// needRare returns the field "rare" of an End. The first call of needRare allocates the part "rare"
-// of the End.
+// needRare returns the field "rare" of an End. The first call of needRare for an End allocates this
+// field.
 func (e *End[E]) needRare() *rare[E] {
 	if e.rare == nil {
 		e.rare = new(rare[E])
@@ -51,7 +52,7 @@ func (e *End[E]) setLabel(label string) {
 }
 
 // Displaced returns the endpoint that was registered for the peer's address before endpoint e, or
-// the zero value if there was none.
+// the zero value if no endpoint was registered.
 func (e *End[E]) Displaced() (d E) {
 	if e.rare != nil {
 		d = e.rare.displaced
@@ -65,13 +66,15 @@ func (e *End[E]) setDisplaced(d E) {
 	}
 }
 
-// Slot returns the index of the endpoint in the Table, which is a part of the tag.
+// Slot returns the index of the endpoint in the Table, which is stored in the low bits of the
+// endpoint's tag.
 func (e *End[E]) Slot() uint32 { return uint32(e.Tag & (1<<slotBits - 1)) }
 
 func (e *End[E]) key() peerKey { return peerKey{e.Peer, e.Addr} }
 
-// IsLife reports whether the peer may have the given incarnation. If an endpoint was made only
-// from an address, the peer's incarnation is unknown until the peer answers.
+// IsLife reports whether the peer has the given incarnation, or its incarnation is unknown. If an
+// endpoint was made from an address without an incarnation, the peer's incarnation is unknown until
+// the peer answers.
 func (e *End[E]) IsLife(incarnation uint64) bool {
 	return e.Peer.Incarnation == incarnation || e.Peer.Incarnation == 0
 }

@@ -13,11 +13,11 @@ import (
 // packet must be dropped.
 //
 // A half-open endpoint drops data packets, because the Hello for which the endpoint was made is
-// possibly forged. With wrong sequence numbers from a forged Hello, each side would drop the other
-// side's packets. The peer repeats its genuine Hello until this side answers. If a data packet
-// arrives, this side also probes the peer, because a forged packet can have made the peer stop
-// repeating its Hello. Over a reliable fabric, no packet can be forged, so OnPacket accepts the
-// data packet.
+// possibly forged. With wrong sequence numbers from a forged Hello, the two sides would drop each
+// other's packets. The peer repeats its genuine Hello until this side answers. When a half-open
+// endpoint drops a data packet, this side probes the peer, because a forged packet can have made
+// the peer stop repeating its Hello. Over a reliable fabric, no packet can be forged, so that
+// OnPacket accepts the data packet.
 func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -49,8 +49,8 @@ func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 }
 
 // establish marks an endpoint as connected if both channels are known to work. An endpoint that was
-// made for a peer's Hello also waits until the peer knows that both channels work, because the
-// peer's handshake may fail.
+// made for a peer's Hello is marked as connected only when, in addition, the peer knows that both
+// channels work, because the peer's handshake can still fail.
 func (s *Handshakes[E]) establish(ep E) {
 	e := s.peers.end(ep)
 	hs := e.Handshake
@@ -75,10 +75,10 @@ func (s *Handshakes[E]) establish(ep E) {
 }
 
 // matchesPeer reports whether a handshake packet comes from the peer's endpoint to which the local
-// endpoint is bound. The packet contains the connection tag of the local endpoint. If the local
-// endpoint is not bound yet, matchesPeer can bind it to the packet's sender. If another endpoint of
-// the peer has sent the packet, matchesPeer either ignores the packet, or begins a new handshake
-// immediately or after a wait.
+// endpoint is bound. The handshake packet must contain the connection tag of the local endpoint. If
+// the local endpoint is not bound yet, matchesPeer can bind the local endpoint to the packet's
+// sender. If the sender is not the peer's endpoint to which the local endpoint is bound,
+// matchesPeer either ignores the packet, or begins a new handshake immediately or after a wait.
 func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) bool {
 	e := s.peers.end(ep)
 	f := Tagged{
@@ -110,9 +110,9 @@ func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) boo
 }
 
 // The method "contest" begins an endpoint's handshake again under a new connection tag. The
-// handshake does not begin again if, within a round trip, the peer's endpoint to which the present
-// tag was sent proves its address. The argument "longer" of the method "contest" extends the time
-// for the proof of the address.
+// handshake does not begin again if the peer's endpoint to which the present tag was sent proves
+// its address within a round trip. The argument "longer" of the method "contest" is added to this
+// time for the proof of the address.
 func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	hs := s.peers.end(ep).Handshake
 	if hs.contested {
@@ -127,9 +127,9 @@ func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 }
 
 // maybeStale reports whether the peer was silent for more than a round of Hellos, so that the
-// peer's endpoint possibly no longer exists or has another connection tag. While maybeStale returns
-// true, this side also sends Hellos without a connection tag, which any endpoint of the peer can
-// answer.
+// peer's endpoint possibly no longer exists or has a new connection tag. While maybeStale returns
+// true, this side sends Hellos both with and without the peer's connection tag, because any
+// endpoint of the peer can answer a Hello without a tag.
 func (s *Handshakes[E]) maybeStale(ep E) bool {
 	e := s.peers.end(ep)
 	return e.State == Connecting && e.Handshake.Bound && e.Handshake.wanted &&
@@ -193,7 +193,7 @@ func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 
 // merge replaces the half-open endpoint "half", which was not reported to the application, by the
 // endpoint "ep". The endpoint "ep" continues the handshake of the half-open endpoint, but keeps its
-// own goal, which is the connection that the application has asked for.
+// previous goal, which is the connection that the application has asked for.
 func (s *Handshakes[E]) merge(ep, half E) {
 	s.peers.Merge(ep, half)
 	e, h := s.peers.end(ep), s.peers.end(half)

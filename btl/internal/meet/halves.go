@@ -6,17 +6,18 @@ import (
 	"slices"
 )
 
-// The type "halves" contains the half-open endpoints, grouped by host. The time that each method
-// takes does not depend on the number of hosts. A rank is a list of the hosts with the same number
-// of half-open endpoints.
+// The type "halves" contains the half-open endpoints, grouped by host. The time that each method of
+// the type "halves" takes does not depend on the number of hosts. A rank is a list of the hosts
+// with the same number of half-open endpoints.
 //
 //	ranks[0]   hosts with one half-open endpoint    host, host, host
 //	ranks[1]   hosts with two                       (none)
 //	ranks[2]   hosts with three                     host
 type halves[E comparable] struct {
 	byHost map[string]*crowd[E]
-	// The elements of each list in ranks are of the type *crowd. In each rank, the host that entered
-	// the rank first is at the front. The last rank is never empty.
+	// The elements of each list in ranks are of the type *crowd. In each rank (hosts with the same
+	// number of half-open endpoints), the host that entered the rank first is at the front. The last
+	// rank, of the hosts with the most half-open endpoints, is never empty.
 	ranks []*list.List
 }
 
@@ -37,8 +38,8 @@ func (s *halves[E]) add(host string, ep E) {
 	s.move(c, len(c.open)-1)
 }
 
-// The method "remove" removes a half-open endpoint of a host, which must have been added by the
-// method "add".
+// The method "remove" removes a half-open endpoint of a host. The endpoint must have been added by
+// the method "add".
 func (s *halves[E]) remove(host string, ep E) {
 	c := s.byHost[host]
 	i := slices.Index(c.open, ep)
@@ -46,8 +47,9 @@ func (s *halves[E]) remove(host string, ep E) {
 	s.move(c, len(c.open)+1)
 }
 
-// The method "move" puts a host into the rank for its present number of half-open endpoints. The
-// argument "before" of the method "move" is the previous number of half-open endpoints.
+// The method "move" puts a host into the rank (a list of hosts) for its present number of half-open
+// endpoints. The argument "before" of the method "move" is the previous number of half-open
+// endpoints.
 func (s *halves[E]) move(c *crowd[E], before int) {
 	if before > 0 {
 		s.ranks[before-1].Remove(c.at)
@@ -77,14 +79,16 @@ func (s *halves[E]) of(host string) int {
 func (s *halves[E]) most() int { return len(s.ranks) }
 
 // The method "oldest" returns the oldest half-open endpoint of the host that has the most half-open
-// endpoints. If several hosts have the same number, the method "oldest" takes the host that reached
-// this number first. The caller must call "oldest" only if there is a half-open endpoint.
+// endpoints. If several hosts have the largest number of half-open endpoints, the method "oldest"
+// takes the host that reached this number first. The caller may call the method "oldest" only if
+// there is a half-open endpoint.
 func (s *halves[E]) oldest() E {
 	c, _ := s.ranks[len(s.ranks)-1].Front().Value.(*crowd[E])
 	return c.open[0]
 }
 
-// check verifies the ranks, and returns the number of half-open endpoints.
+// check verifies the ranks (lists of hosts with the same number of half-open endpoints), and
+// returns the number of half-open endpoints.
 func (s *halves[E]) check() (count int, err error) {
 	hosts := 0
 	for i, rank := range s.ranks {

@@ -16,7 +16,8 @@ type Time = mono.Time
 
 // The intervals and limits of a handshake.
 const (
-	// HelloIntervalMin and HelloIntervalMax limit the time between two rounds of Hellos.
+	// HelloIntervalMin and HelloIntervalMax are the minimum and the maximum time between two rounds of
+	// Hellos.
 	HelloIntervalMin = 20 * time.Millisecond
 	HelloIntervalMax = 500 * time.Millisecond
 	// hurriesMax is the maximum number of times that a handshake repeats its Hellos early, before
@@ -33,9 +34,9 @@ type Handshake struct {
 	Interval  time.Duration          // time until the next round of Hellos, which doubles
 	began     Time                   // when the first Hello was sent
 	trip      time.Duration          // time from the first Hello to the first Retry, or 0
-	Offered   uint64                 // tag of the peer's endpoint that knows this side's tag, or 0
-	offeredAt Time                   // time at which it was first sent this side's tag
-	Nonces    Nonces                 // of the Hellos by each channel
+	Offered   uint64                 // tag of the peer's endpoint that was sent this side's tag, or 0
+	offeredAt Time                   // time at which this side's tag was first sent to it
+	Nonces    Nonces                 // of the Hellos on each channel
 	shown     [frag.ProbeCount]shown // values that the peer requires in the next Hellos
 	askedAt   Time                   // time of the latest Hello before the timer expired
 	last      uint64                 // nonce of the first Hello that says that both channels work
@@ -44,8 +45,8 @@ type Handshake struct {
 	hurried   uint8                  // times that Hellos went out before their time
 	putOff    bool                   // the peer's application has refused for now
 	Kept      bool                   // the peer's application keeps the request, so no Hello is sent
-	unheard   bool                   // the peer dropped the packets behind the Hello with nonce last
-	contested bool                   // another peer endpoint than offered has proven its address
+	unheard   bool                   // the peer dropped packets sent after the Hello with nonce last
+	contested bool                   // a peer endpoint that is not Offered has proven its address
 	Bound     bool                   // the peer's tag and first sequence number are known
 	ready     bool                   // the peer knows that both channels work
 	confirmed bool                   // this side knows that the peer knows this
@@ -72,8 +73,8 @@ type shown struct {
 	addrBytes, valueBytes uint8
 }
 
-// set stores the contents of a Retry, and reports whether they differ from those of the previous
-// Retry.
+// set stores the contents of a Retry, and reports whether these contents differ from those of the
+// previous Retry.
 func (c *shown) set(r *frag.Retry) bool {
 	old := *c
 	*c = shown{}
@@ -87,7 +88,7 @@ func New(now Time, nonces Nonces) *Handshake {
 	return &Handshake{Interval: HelloIntervalMin, began: now, Nonces: nonces}
 }
 
-// Again returns a new handshake with the same goal.
+// Again returns a new handshake with the same goal as the handshake hs.
 func (hs *Handshake) Again(now Time, nonces Nonces) *Handshake {
 	again := New(now, nonces)
 	again.goal = hs.goal
@@ -105,17 +106,17 @@ func (hs *Handshake) Want(incarnation uint64, data []byte, until Time) {
 	}
 }
 
-// Offer records that this side sends its own connection tag to the peer's endpoint with the given
-// tag.
+// Offer records that this side sends the connection tag of its endpoint to the peer's endpoint with
+// the given tag.
 func (hs *Handshake) Offer(tag uint64, now Time) {
 	if hs.Offered != tag {
 		hs.Offered, hs.offeredAt = tag, now
 	}
 }
 
-// OnRetry stores the contents of a Retry. The result "ok" of OnRetry is false if the Retry answers
-// no Hello of this handshake. The result "hurry" of OnRetry is true if the next Hello can contain
-// new cookies, and should be sent immediately.
+// OnRetry stores the contents of a Retry. The result "ok" of OnRetry says whether the Retry answers
+// a Hello of this handshake. The result "hurry" of OnRetry says whether the next Hello should be
+// sent immediately, because it can contain new cookies.
 func (hs *Handshake) OnRetry(r *frag.Retry, now Time) (ok, hurry bool) {
 	if r.Nonce != hs.Nonces[r.Probe] {
 		return false, false
@@ -129,8 +130,8 @@ func (hs *Handshake) OnRetry(r *frag.Retry, now Time) (ok, hurry bool) {
 
 // OnReject reports whether this side accepts a Reject. A Reject is accepted only if it contains the
 // nonce of a Hello of this handshake. If the peer's connection tag is already known, a Reject is
-// accepted only if the peer was silent for HelloIntervalMax. The argument "quiet" of OnReject is
-// the time since the latest packet of the peer.
+// accepted only if no packet of the peer has arrived for HelloIntervalMax. The argument "quiet" of
+// OnReject is the time since the latest packet of the peer.
 func (hs *Handshake) OnReject(nonce uint64, quiet time.Duration) bool {
 	return slices.Contains(hs.Nonces[:], nonce) && (!hs.Bound || quiet >= HelloIntervalMax)
 }
@@ -139,8 +140,8 @@ func (hs *Handshake) OnReject(nonce uint64, quiet time.Duration) bool {
 func (hs *Handshake) PutOff(code uint16) { hs.putOff, hs.later = true, code }
 
 // Keep makes the handshake wait for a time without Hellos, because the peer's application has not
-// decided on the request yet. After the wait that Keep begins, the time limit of the handshake is
-// "timeout", but at most KeepMax after its original time limit. Keep returns the time until the
+// decided on the request yet. The handshake then fails when the time "timeout" has passed after the
+// wait, but at the latest KeepMax after its original time limit. Keep returns the time until the
 // next Hello.
 func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
 	hs.PutOff(0)
@@ -150,9 +151,9 @@ func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
 }
 
 // WakeIn returns the time until a packet of the peer is allowed to end the wait that Keep has
-// begun. If a packet is allowed to end the wait immediately, WakeIn returns zero or a negative
-// time. Each early end of a wait of Keep doubles the minimum length of the next wait, so that a
-// peer cannot cause many Hellos.
+// begun. If a packet of the peer is already allowed to end the wait, the result of WakeIn is zero
+// or negative. Each time that a packet of the peer ends a wait of Keep, the minimum length of the
+// next wait is doubled, so that a peer cannot cause many Hellos.
 func (hs *Handshake) WakeIn(now Time) time.Duration {
 	if hs.wokenAt == 0 {
 		return 0
@@ -160,8 +161,8 @@ func (hs *Handshake) WakeIn(now Time) time.Duration {
 	return hs.wokenAt.Add(hs.wakeGap).Sub(now)
 }
 
-// Wake ends the wait that Keep has begun. After Wake, the time limit of the handshake is the
-// argument "timeout".
+// Wake ends the wait that Keep has begun. After Wake, the handshake fails when the time "timeout"
+// has passed.
 func (hs *Handshake) Wake(now Time, timeout time.Duration) {
 	hs.wokenAt, hs.wakeGap = now, min(max(2*hs.wakeGap, HelloIntervalMin), HelloIntervalMax)
 	hs.Kept, hs.Interval = false, HelloIntervalMin
@@ -170,7 +171,7 @@ func (hs *Handshake) Wake(now Time, timeout time.Duration) {
 }
 
 // Later reports whether the peer's application has asked this side to try later, and returns the
-// code of this answer.
+// code in the answer of this application.
 func (hs *Handshake) Later() (code uint16, ok bool) { return hs.later, hs.putOff }
 
 // mayShow reports whether the peer has sent cookies for both channels, so that the next Hello can
@@ -208,8 +209,8 @@ func (hs *Handshake) Answers(hello *frag.Hello) bool {
 	return hello.Nonce == hs.Nonces[hello.Probe]
 }
 
-// OnHelloAck processes a HelloAck. OnHelloAck also detects whether the peer has dropped packets of
-// this side because the peer was not connected yet.
+// OnHelloAck processes a HelloAck. From the nonce of the HelloAck, OnHelloAck detects whether the
+// peer has dropped packets of this side because the peer was not connected yet.
 func (hs *Handshake) OnHelloAck(hello *frag.Hello) {
 	if hello.Probe == frag.ProbeCommand && hs.last != 0 {
 		first, again := hello.Nonce == hs.last, hello.Nonce == hs.Nonces[frag.ProbeCommand]
@@ -227,22 +228,23 @@ func (hs *Handshake) ReachesPeer() bool {
 }
 
 // BeginConfirm starts the rounds of Hellos with which this side reports that both channels work.
-// The argument "nonce" of BeginConfirm is the nonce of the first Hello of the first round.
+// The argument "nonce" of BeginConfirm is the nonce of the Hello in the first of these rounds.
 func (hs *Handshake) BeginConfirm(nonce uint64) {
 	hs.Interval = HelloIntervalMin
 	hs.last, hs.Nonces[frag.ProbeCommand] = nonce, nonce
 }
 
-// HeardBy reports whether an answer to a Hello, or a Retry, has arrived through a channel.
+// HeardBy reports whether a HelloAck or a Retry, as the answer to a Hello, has arrived through a
+// channel.
 func (hs *Handshake) HeardBy(p frag.Probe) bool {
 	return hs.Proven&p.Bit() != 0 || hs.shown[p].valueBytes > 0
 }
 
 // Asks reports whether a round of Hellos includes the given channel. Until answers have arrived on
-// both channels, a round of Hellos includes each channel without an answer. When answers have
-// arrived on both channels, a round of Hellos is one Hello on the command channel, which reports to
-// the peer that both channels work. While the peer's endpoint is unknown, no Hello is sent on a
-// channel that has received a cookie until the other channel has also received a cookie.
+// both channels, a round of Hellos includes each channel on which no answer has arrived. When
+// answers have arrived on both channels, a round of Hellos is one Hello on the command channel,
+// which reports to the peer that both channels work. While the peer's endpoint is unknown and a
+// cookie has arrived on only one channel, no Hello is sent on the channel with the cookie.
 func (hs *Handshake) Asks(p frag.Probe) bool {
 	if hs.Proven == frag.ProvenAll {
 		return p == frag.ProbeCommand
@@ -251,8 +253,8 @@ func (hs *Handshake) Asks(p frag.Probe) bool {
 	return hs.Proven&p.Bit() == 0 && !waits
 }
 
-// MayAsk reports whether a half-open endpoint is allowed to probe its peer before the timer
-// expires, and records the time of the probe.
+// MayAsk reports whether a half-open endpoint may probe its peer before the timer expires, and
+// records the time of the permitted probe.
 func (hs *Handshake) MayAsk(now Time) bool {
 	if hs.askedAt != 0 && now.Sub(hs.askedAt) < HelloIntervalMin {
 		return false
@@ -262,8 +264,8 @@ func (hs *Handshake) MayAsk(now Time) bool {
 }
 
 // MayHurry reports whether the limits allow a repetition of the unanswered Hellos before the timer
-// expires, and counts the repetition. The number of repeated Hellos is limited for each handshake
-// and for each poll.
+// expires, and counts the repetition. Both the number of repetitions in one handshake and the
+// number of repetitions at one time are limited.
 func (hs *Handshake) MayHurry(now Time) bool {
 	if hs.Proven == frag.ProvenAll || hs.Kept || hs.hurried >= hurriesMax || hs.askedAt == now {
 		return false
@@ -280,16 +282,16 @@ func (hs *Handshake) NextRound() time.Duration {
 	return d
 }
 
-// Left returns the remaining time until the handshake fails. After the time limit of the handshake,
-// the result of Left is negative.
+// Left returns the remaining time until the handshake fails. When the time limit of the handshake
+// has passed, the result of Left is negative.
 func (hs *Handshake) Left(now Time) time.Duration { return hs.until.Sub(now) }
 
 // Contest records that an endpoint of the peer has returned this side's connection tag, although
 // this side has sent the tag to a different endpoint of the peer. The endpoint to which the tag was
 // sent has a round trip plus the argument "longer" to return the tag. The result "after" of Contest
-// is the remaining time for the endpoint to which the tag was sent. If the tag is not returned in
-// time, this side must begin its handshake again under a new connection tag. The result "waits" of
-// Contest is false if no time remains.
+// is the remaining time for the return of the tag. If the endpoint to which the tag was sent does
+// not return it in time, this side must begin its handshake again under a new connection tag. The
+// result "waits" of Contest says whether time remains for the return of the tag.
 func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duration, waits bool) {
 	after = max(hs.offeredAt.Add(hs.trip).Sub(now), 0) + longer
 	if after == 0 {

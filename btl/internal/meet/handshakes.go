@@ -29,9 +29,9 @@ type Handshakes[E comparable] struct {
 }
 
 // Init prepares Handshakes for the endpoints of a table. The argument "says" of Init contains the
-// parameters that every Hello of this side announces. Only the incarnation is not taken from
-// "says", because Init draws it at random. The argument "timeout" of Init is the maximum duration
-// of each handshake that this side begins.
+// parameters that every Hello of this side announces. The incarnation in "says" is not used,
+// because Init draws an incarnation at random. The argument "timeout" of Init is the maximum
+// duration of each handshake that this side begins.
 func (s *Handshakes[E]) Init(
 	peers *Table[E], host Host[E], says *frag.Hello, random func() uint64, timeout time.Duration,
 ) {
@@ -61,8 +61,8 @@ func (s *Handshakes[E]) nonces() (n Nonces) {
 	return n
 }
 
-// Connect returns the endpoint for a module's name. If there is no endpoint yet, Connect makes one
-// and begins its handshake.
+// Connect returns the endpoint for a module's name. If there is no endpoint for this name yet,
+// Connect makes an endpoint and begins its handshake.
 func (s *Handshakes[E]) Connect(n *frag.Name) (ep E, err error) {
 	var none E
 	old := s.peers.ByAddr(string(n.Command))
@@ -76,7 +76,7 @@ func (s *Handshakes[E]) Connect(n *frag.Name) (ep E, err error) {
 	return s.reach(old, n)
 }
 
-// giveUp cancels the sends to a module's addresses that the fabric has not completed.
+// giveUp cancels those sends to a module's addresses that the fabric has not completed yet.
 func (s *Handshakes[E]) giveUp(n *frag.Name) {
 	s.host.GiveUp(n.Command)
 	s.host.GiveUp(n.Data)
@@ -99,13 +99,13 @@ func (s *Handshakes[E]) Dial(cmd, data []byte, tinyBytes, mtuBytes int) (ep E, e
 	})
 }
 
-// goesOn reports whether Connect and Dial continue to use the existing endpoint ep instead of
-// making a new endpoint.
+// goesOn reports whether Connect and Dial keep using the existing endpoint ep instead of making a
+// new endpoint.
 func (s *Handshakes[E]) goesOn(ep E) bool {
 	return s.host.Usable(ep) && s.peers.end(ep).State != Accepting
 }
 
-// reach makes a new endpoint, which replaces an older endpoint for the same address, and begins
+// reach makes a new endpoint, which replaces the endpoint "old" for the same address, and begins
 // the new endpoint's handshake.
 func (s *Handshakes[E]) reach(old E, n *frag.Name) (ep E, err error) {
 	ep, err = s.host.Make(n.Command, n.Data, int(n.CommandBytes), int(n.MTUBytes))
@@ -166,7 +166,7 @@ func (s *Handshakes[E]) OnRetry(by frag.Probe, h *frag.Header, r *frag.Retry) bo
 }
 
 // OnReject ends a handshake that the peer has refused by a Reject. The random nonce in a Reject
-// proves that it answers a Hello of this side.
+// proves that the Reject answers a Hello of this side.
 func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -188,8 +188,8 @@ func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 	return true
 }
 
-// OnHelloAck records that a channel works in both directions. The proof is the nonce of this side's
-// Hello, which the HelloAck contains.
+// OnHelloAck records that a channel works in both directions. This is proven by the nonce of this
+// side's Hello, which the HelloAck contains.
 func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.Hello) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -262,8 +262,8 @@ func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (
 	return ep
 }
 
-// lastWord replaces the peer's parameters of a half-open endpoint by those of the latest Hello,
-// because earlier Hellos are possibly forged. lastWord returns the endpoint that continues the
+// lastWord replaces the peer's parameters in a half-open endpoint by those of the latest Hello,
+// because the previous Hellos are possibly forged. lastWord returns the endpoint that continues the
 // handshake, or the zero value if the handshake does not continue.
 func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesOn E) {
 	if _, ok := s.welcomeAgain(ep, hello); !ok {
@@ -275,7 +275,7 @@ func (s *Handshakes[E]) lastWord(ep E, h *frag.Header, hello *frag.Hello) (goesO
 
 // Bind stores the peer's parameters from a Hello that contains a secret of the connection (cookies
 // or a nonce). The caller must not call Bind for a connected endpoint. Bind replaces the parameters
-// of earlier Hellos, which are possibly forged.
+// from previous Hellos, because these Hellos are possibly forged.
 func (s *Handshakes[E]) Bind(ep E, h *frag.Header, hello *frag.Hello) {
 	s.peers.SetPeer(ep, PeerTag{Incarnation: hello.Incarnation, Tag: hello.Tag})
 	e := s.peers.end(ep)

@@ -38,7 +38,7 @@ func (s *Handshakes[E]) AskHello(ep E, p frag.Probe) {
 
 // askHelloOf sends a Hello through a channel to the peer's endpoint with the connection tag "conn".
 // If the argument "conn" of askHelloOf is 0, any endpoint of the peer can answer the Hello. A Hello
-// without a connection tag contains the cookies that prove the addresses of this side.
+// without a connection tag contains the cookies (if known) that prove the addresses of this side.
 func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 	hello := s.draft(ep, p)
 	if hs := s.peers.end(ep).Handshake; hs != nil {
@@ -48,16 +48,16 @@ func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 		}
 	}
 	if hello.Proven&p.Bit() == 0 {
-		hello.Pad() // the answer may be no longer
+		hello.Pad() // the answer is at most as long
 	}
 	s.host.SendHello(ep, frag.KindHello, conn, hello, nil)
 }
 
-// AskLife asks the process at a silent peer's address whether it is a new incarnation, which a
-// restart of the peer creates. AskLife sends a Hello without a connection tag, but with the
-// expected incarnation of the peer. An incarnation that is not the expected one rejects the Hello,
-// and returns the nonce of the Hello. A process with the expected incarnation stores nothing from a
-// Hello of AskLife.
+// AskLife asks the process at a silent peer's address whether it is a new incarnation, because the
+// peer has possibly restarted. The Hello of AskLife contains no connection tag, but the expected
+// incarnation of the peer. A process with a different incarnation answers the Hello of AskLife with
+// a Reject, which returns the nonce of the Hello. A process with the expected incarnation stores
+// nothing from a Hello of AskLife.
 func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 	hello := s.draft(ep, frag.ProbeCommand)
 	hello.Expected, hello.Nonce = s.peers.end(ep).Peer.Incarnation, nonce
@@ -65,8 +65,8 @@ func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 }
 
 // answerHello answers the peer's Hello through the channel of the Hello. If the peer's address is
-// not proven, the answer is sent to the address "shown", and is not longer than the peer's Hello.
-// The argument "askedBytes" is the length of the peer's Hello.
+// not proven, the answer is sent to the address "shown", and is at most as long as the peer's
+// Hello. The argument "askedBytes" of answerHello is the length of the peer's Hello.
 func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, shown []byte) {
 	hello := s.draft(ep, asked.Probe)
 	hello.Nonce = asked.Nonce
@@ -79,7 +79,7 @@ func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, sho
 }
 
 // The method "draft" returns a Hello to a peer, with the parameters of this side. The returned
-// Hello is valid until the next call of "draft".
+// Hello is valid until the next call of the method "draft".
 func (s *Handshakes[E]) draft(ep E, p frag.Probe) *frag.Hello {
 	e := s.peers.end(ep)
 	s.drafted = s.says
@@ -94,9 +94,8 @@ func (s *Handshakes[E]) draft(ep E, p frag.Probe) *frag.Hello {
 	return hello
 }
 
-// Reject sends a Reject to an address, and returns true. If the limit on Rejects does not allow
-// another Reject, the method returns false. A Reject is never longer than the Hello that it
-// answers.
+// Reject sends a Reject to an address if the limit on Rejects allows it, and reports whether it has
+// sent the Reject. A Reject is never longer than the Hello that it answers.
 func (s *Handshakes[E]) Reject(
 	by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject,
 ) bool {
@@ -108,7 +107,7 @@ func (s *Handshakes[E]) Reject(
 	return true
 }
 
-// retry sends a Retry to a peer whose Hello contains no valid cookies, and returns true if the
+// retry sends a Retry to a peer whose Hello contains no valid cookies, and reports whether the
 // Retry was sent.
 func (s *Handshakes[E]) retry(
 	by frag.Probe, hello *frag.Hello, to []byte, helloBytes int,

@@ -12,13 +12,13 @@ type Why uint8
 // The constants below are the reasons for which Handshakes ends an endpoint. Every reason except
 // WhyMadeRoom means that the endpoint has failed.
 const (
-	WhyRestarted  Why = iota // the peer has another incarnation
+	WhyRestarted  Why = iota // the peer has a new incarnation
 	WhyUnanswered            // the handshake has timed out
 	WhyRejected              // the peer refuses, for the reason in the Reject
 	// WhyMadeRoom means that the endpoint was half open, or was closed by the peer, and that a new
 	// endpoint needs its slot.
 	WhyMadeRoom
-	WhyMisled // the peer names another module that cannot be reached
+	WhyMisled // the peer redirects to a module that cannot be reached
 )
 
 // String returns the reason.
@@ -37,8 +37,8 @@ type Host[E any] interface {
 
 // The interface "clock" provides the present time and the number of the present poll.
 type clock interface {
-	// Clock returns the address of a clock value. The clock does not advance while the process is
-	// suspended.
+	// Clock returns a pointer to the present time on a clock that does not advance while the process
+	// is suspended.
 	Clock() (unpaused *Time)
 	// Pass returns the number of the present poll.
 	Pass() uint64
@@ -50,20 +50,20 @@ type endpoints[E any] interface {
 	// for the endpoint. Datagrams to the peer have at most tinyBytes on the command channel and
 	// mtuBytes on the data channel.
 	Make(cmd, data []byte, tinyBytes, mtuBytes int) (E, error)
-	// Adopt makes a half-open endpoint use another address for its data channel. If the argument
-	// "named" of Adopt is not nil, Adopt also takes the datagram sizes from "named". Adopt drops all
-	// other parameters that came from a Hello.
+	// Adopt makes a half-open endpoint use the address "data" for its data channel. If the argument
+	// "named" of Adopt is not nil, Adopt takes the datagram sizes from the Name "named". Adopt drops
+	// those parameters from a Hello that are neither addresses nor datagram sizes.
 	Adopt(ep E, data []byte, named *frag.Name) error
 	// Bind stores the peer's window and datagram sizes from a Hello. When Bind is called, the
 	// endpoint's Agreement is already set.
 	Bind(ep E, h *frag.Header, hello *frag.Hello)
-	// Connected starts the transfer of data, although the peer possibly does not know yet that the
-	// endpoint is connected. Connected must end the endpoints in the slice "earlier", which belong to
-	// earlier incarnations of the peer.
+	// Connected starts the transfer of data, although the peer possibly does not know yet that this
+	// side is connected. Connected must end the endpoints in the slice "earlier", which belong to past
+	// incarnations of the peer.
 	Connected(ep E, earlier []E)
-	// Settled is called when the handshake is complete. If the argument "confirmed" of Settled is
-	// true, the peer is known to be connected. If the argument "unheard" of Settled is true, the peer
-	// has dropped packets that arrived before it was connected.
+	// Settled is called when the handshake is complete. The argument "confirmed" of Settled says
+	// whether the peer is known to be connected. The argument "unheard" of Settled says whether the
+	// peer has dropped packets that arrived before the peer was connected.
 	Settled(ep E, confirmed, unheard bool)
 	// Restarted is called when the handshake begins again. Restarted deletes the state that the Host
 	// has stored about the peer's previous endpoint.
@@ -73,8 +73,8 @@ type endpoints[E any] interface {
 	// Merge moves the connection of the half-open endpoint "half" to the endpoint "ep" of the same
 	// peer. The half-open endpoint that Merge removes was not reported to the application.
 	Merge(ep, half E)
-	// Move makes a connecting endpoint use the addresses and datagram sizes of another module of the
-	// peer's process.
+	// Move makes a connecting endpoint use the addresses and datagram sizes of the module "to", which
+	// is a different module in the peer's process.
 	Move(ep E, to *frag.Name) error
 	// End ends an endpoint with a reason.
 	End(ep E, why Why, r frag.Reject)
@@ -82,15 +82,15 @@ type endpoints[E any] interface {
 	SetTimer(ep E, after time.Duration)
 	// Usable reports whether an endpoint has neither ended nor begun to close.
 	Usable(ep E) bool
-	// Quiet returns the time since the latest packet of the peer.
+	// Quiet returns the time since the latest packet of the peer arrived.
 	Quiet(ep E) time.Duration
 	// Heard records that a packet of the peer has arrived on a channel. The argument "answers" of
-	// Heard is true if the packet answers a probe of a connected endpoint.
+	// Heard says whether the packet answers a probe of a connected endpoint.
 	Heard(ep E, by frag.Probe, answers bool)
 	// Early records that an endpoint has dropped a packet that arrived before the handshake was
 	// complete.
 	Early(ep E)
-	// Takes is called when a packet of the peer has reported the peer's endpoint as connected.
+	// Takes is called when a packet of the peer has reported that the peer's endpoint is connected.
 	Takes(ep E)
 }
 
@@ -102,11 +102,12 @@ type packets[E any] interface {
 	SendHello(ep E, kind frag.Kind, conn uint64, hello *frag.Hello, to []byte)
 	// SendReject sends a Reject to an address through a channel.
 	SendReject(by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject)
-	// SendMoved sends a HelloAck that names the module to which the receiver must connect instead.
-	// The argument "tag" of SendMoved is the connection tag of the receiver.
+	// SendMoved sends a HelloAck that names the module to which the receiver of the HelloAck must
+	// connect instead of this one. The argument "tag" of SendMoved is the connection tag of the
+	// receiver.
 	SendMoved(to []byte, tag uint64, hello *frag.Hello)
-	// SendRetry sends the Retry that the function "retry" returns. The result of SendRetry is true if
-	// the Retry was sent.
+	// SendRetry sends the Retry that the function "retry" returns, and reports whether the Retry was
+	// sent.
 	SendRetry(by frag.Probe, to []byte, tag uint64, retry func() *frag.Retry) bool
 	// GiveUp cancels the uncompleted sends to an address, before the address is inserted into the
 	// fabric for a new endpoint.
@@ -118,10 +119,10 @@ type owner[E any] interface {
 	// request in a later call of Handshakes.Decide. If the argument "id" of Ask is 0, the
 	// application must decide immediately.
 	Ask(hello *frag.Hello, id uint64) Answer
-	// Shut reports whether the module accepts no more endpoints.
+	// Shut reports whether the module has stopped accepting new endpoints.
 	Shut() bool
-	// Full reports whether the application has so many unread events that the module accepts no more
-	// endpoints.
+	// Full reports whether the application has left so many events unread that the module accepts no
+	// new endpoints.
 	Full() bool
 	// AskSilent probes the silent peers of those endpoints for which the function "holds" returns
 	// true.

@@ -10,24 +10,24 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The constants below are limits of kept connection requests, on which the application has not
-// decided immediately.
+// The constants below are limits for kept connection requests, which are those on which the
+// application has not decided immediately.
 const (
 	// KeepMax is the longest time for which the application may delay its decision on a connection
-	// request. KeepMax is also the longest time by which a handshake can exceed its time-out while the
-	// peer's application delays its decision.
+	// request. While the peer's application delays its decision, a handshake can exceed its time-out
+	// by at most KeepMax.
 	KeepMax = time.Minute
 	// requestsMax is the maximum number of stored connection requests, unless Limits.HalfOpen is
 	// lower.
 	requestsMax = 1024
 	// undecidedMax is the maximum number of undecided connection requests that are stored for one
-	// address. undecidedMax is more than one, because the first request of a peer that gives up and
-	// connects again is still stored.
+	// address. undecidedMax is more than one, because the first request of a peer that gives up is
+	// still stored when the peer connects again.
 	undecidedMax = 2
 	// askAgainMax is the maximum interval at which a peer repeats a connection request until this side
 	// has decided on it. askAgainMax is short because NATs and firewalls drop the entry for a pair of
-	// ports after 30 seconds or more without packets (30 in Linux). By repeating its request, a peer
-	// also learns whether this side was restarted.
+	// ports after 30 seconds or more without packets (30 in Linux). When a peer repeats its request,
+	// it learns whether this side was restarted.
 	askAgainMax = 15 * time.Second
 )
 
@@ -36,18 +36,20 @@ type Answer struct {
 	// If Reject has no Reason, the application accepts the peer. If the Reason is RejectKept, the Code
 	// is the time, in milliseconds, by which the application delays its decision.
 	frag.Reject
-	// Moved is the name of another module to which the peer must connect instead, or is empty.
+	// Moved is the name of the module to which the peer must connect instead of this one, or is empty
+	// if the peer need not do so.
 	Moved []byte
 }
 
-// The variable "later" is the answer that makes the peer ask again at regular intervals.
+// The variable "later" is the answer that makes the peer repeat its request at regular intervals.
 var later = Answer{Reject: frag.Reject{Reason: frag.RejectLater}}
 
-// The method "refuses" reports whether the answer rejects the peer, or redirects the peer to
-// another module.
+// The method "refuses" reports whether the answer rejects the peer, or redirects the peer to a
+// different module.
 func (a *Answer) refuses() bool { return a.Reason != 0 || len(a.Moved) > 0 }
 
-// request is a connection request on which the application did not decide immediately.
+// The type "request" describes a connection request on which the application did not decide
+// immediately.
 //
 //	kept --> decided --> (gone)   the peer was accepted, or the time until is over
 //	     `-> (gone)               the application has not decided before the time until
@@ -66,7 +68,7 @@ type request struct {
 	callAt   Time                    // when the next packet asks the peer to repeat its request, or 0
 	callEnd  Time                    // no such packet is sent after this time
 	interval time.Duration           // until the time after callAt
-	asksAt   Time                    // when the peer asks again, if no call reaches it
+	asksAt   Time                    // when the peer repeats its request, if no call reaches it
 }
 
 // RequestCounts counts kept connection requests.
@@ -80,7 +82,8 @@ type RequestCounts struct {
 func (r *request) accepted() bool { return r.decided && !r.answer.refuses() }
 
 // The type "requests" contains the connection requests on which the application did not decide
-// immediately. The number of stored requests is limited, in total and for each host.
+// immediately. The number of stored connection requests is limited, both in total and for each
+// host.
 type requests struct {
 	list   []*request // by id
 	byPeer map[peerKey]*request
@@ -96,8 +99,9 @@ func (q *requests) init() {
 	}
 }
 
-// find returns the request of a peer, or nil if there is none. If the application's decision was
-// about a different label than the given one, find removes the request and returns nil.
+// find returns the stored request of a peer, or nil if no request of the peer is stored. If the
+// application has decided on a request whose label differs from the given label, find removes the
+// request and returns nil.
 func (q *requests) find(key peerKey, label []byte) *request {
 	r := q.byPeer[key]
 	if r != nil && r.decided && r.label != string(label) {
@@ -134,8 +138,8 @@ func (q *requests) remove(r *request) {
 	addTo(q.atHost, r.host, -1)
 }
 
-// If the number of undecided requests of an address has reached undecidedMax, forgetStale drops the
-// oldest of them.
+// If the number of undecided requests from an address has reached undecidedMax, forgetStale drops
+// the oldest of these requests.
 func (q *requests) forgetStale(addr string) {
 	var oldest *request
 	undecided := 0
@@ -153,8 +157,8 @@ func (q *requests) forgetStale(addr string) {
 	}
 }
 
-// check verifies that the indexes of the stored requests are consistent, and that their limits
-// hold.
+// check verifies that the indexes of the stored requests are consistent, and that the number of
+// requests is within the limits.
 func (q *requests) check(most int) error {
 	hosts := 0
 	for i, r := range q.list {
@@ -178,8 +182,8 @@ func (q *requests) check(most int) error {
 // keptMost is the maximum number of kept requests.
 func (c *Census[E]) keptMost() int { return min(c.limits.HalfOpen, requestsMax) }
 
-// nextID returns a number for the next request of a host, or 0 if the limits do not allow another
-// stored request of this host.
+// nextID returns a number for the next request of a host, or 0 if the limits do not allow to store
+// one more request of this host.
 func (s *Handshakes[E]) nextID(host string) uint64 {
 	c := &s.peers.Census
 	if len(s.Kept.list) >= c.keptMost() || c.hosts != nil &&
@@ -194,7 +198,7 @@ func (s *Handshakes[E]) nextID(host string) uint64 {
 func (s *Handshakes[E]) Requests() int { return len(s.Kept.list) }
 
 // CheckRequests verifies that the indexes of the stored connection requests are consistent, and
-// that their limits hold.
+// that the number of requests is within the limits.
 func (s *Handshakes[E]) CheckRequests() error { return s.Kept.check(s.peers.keptMost()) }
 
 // ask asks the application whether to accept a new peer, and stores the connection request if the
@@ -223,7 +227,8 @@ func (s *Handshakes[E]) ask(hello *frag.Hello, key peerKey) Answer {
 	return s.answerKept(r, hello)
 }
 
-// tell answers a Hello that is not accepted, with a Reject or with the name of another module.
+// tell answers a Hello that is not accepted, with a Reject or with a HelloAck that names a
+// different module.
 func (s *Handshakes[E]) tell(answer Answer, hello *frag.Hello, to []byte) {
 	if len(answer.Moved) > 0 && hello.Features&frag.FeatureKept == 0 {
 		answer = Answer{Reject: frag.Reject{Reason: frag.RejectOwner}}
@@ -245,7 +250,7 @@ func (s *Handshakes[E]) tell(answer Answer, hello *frag.Hello, to []byte) {
 }
 
 // answerKept answers a Hello of a peer whose stored request is undecided, was refused, or was
-// redirected to another module. If the label in the Hello differs from the label of the stored
+// redirected to a different module. If the label in the Hello differs from the label of the stored
 // request, the peer must wait until the request is decided or has expired. If each new label caused
 // a new request, a peer could cause any number of requests by changing its label.
 func (s *Handshakes[E]) answerKept(r *request, hello *frag.Hello) Answer {
@@ -275,10 +280,11 @@ func waitMs(d time.Duration) uint16 {
 }
 
 // Decide stores the application's answer to a connection request, and tells the peer to ask again.
-// The application's answer stays stored long enough for the peer to ask again by itself, even if
+// The application's answer stays stored until the peer has repeated its request by itself, in case
 // the packets that tell the peer to ask again are lost. If the answer has the reason RejectKept,
-// the request stays undecided, and only its deadline changes. The peer learns the new deadline when
-// it asks again. If no request with the number "id" waits for an answer, Decide returns false.
+// the request stays undecided, and only the deadline for the decision changes. The peer learns the
+// new deadline for the decision when it repeats its request. Decide reports whether a request with
+// the number "id" was waiting for an answer.
 func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 	r, now := s.Kept.byID(id), *s.now
 	if r == nil || r.decided || now >= r.until {
@@ -297,13 +303,13 @@ func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 	return true
 }
 
-// If the limit on Rejects prevents the packet that tells a peer to ask again, callAgain is the time
-// until the next attempt.
+// callAgain is the time until the next attempt to tell a peer to repeat its request, if the limit
+// on Rejects has prevented this packet.
 const callAgain = time.Millisecond
 
 // The method "call" sends a packet that tells a peer to ask again, because the application has
-// decided on the peer's request. The method "call" also sets the time at which this packet is
-// repeated.
+// decided on the peer's request. In addition, the method "call" sets the time at which the packet
+// to the peer is repeated.
 func (s *Handshakes[E]) call(r *request, now Time) {
 	if !r.informed {
 		return // the peer asks regularly
@@ -330,7 +336,7 @@ func (s *Handshakes[E]) call(r *request, now Time) {
 }
 
 // OnRequestsTimer removes stored requests whose deadline has passed, and repeats the packets that
-// tell peers to ask again. OnRequestsTimer returns true if it has changed a request or sent a
+// tell peers to ask again. OnRequestsTimer reports whether it has changed a request or sent a
 // packet.
 func (s *Handshakes[E]) OnRequestsTimer() bool {
 	q, now := &s.Kept, *s.now
@@ -375,23 +381,23 @@ func (s *Handshakes[E]) onKept(ep E, wait time.Duration) bool {
 }
 
 // askAnew prepares the next Hello of a handshake that has waited for the decision of the peer's
-// application. The Hello has new nonces, so that late answers to earlier Hellos are invalid.
+// application. The next Hello has new nonces, so that late answers to previous Hellos are invalid.
 func (s *Handshakes[E]) askAnew(ep E) {
 	hs := s.peers.end(ep).Handshake
 	hs.Wake(*s.now, s.timeout)
 	hs.Nonces = s.nonces()
 }
 
-// errOtherHost means that the peer redirects this side to a module on another host than its own.
-// Peers are not allowed to make this side send Hellos to other hosts.
+// errOtherHost means that the peer redirects this side to a module that is not on the peer's host.
+// A peer is not allowed to make this side send Hellos to a host that is not the peer's host.
 var errOtherHost = errors.New("meet: the other module is on another host")
 
 // errMovedTwice means that the peer has redirected this endpoint to a module that has redirected
 // the endpoint again. An endpoint follows only one redirection.
 var errMovedTwice = errors.New("meet: moved for the second time")
 
-// onMoved makes an endpoint connect to another module of the peer's process, which the peer's
-// HelloAck names.
+// onMoved makes an endpoint connect to the module that the peer's HelloAck names, which is a
+// different module in the peer's process.
 func (s *Handshakes[E]) onMoved(ep E, hello *frag.Hello) bool {
 	e := s.peers.end(ep)
 	hs := e.Handshake

@@ -7,7 +7,8 @@ import (
 )
 
 // Table contains the endpoints of a module. Each endpoint has a slot, whose number is a part of the
-// endpoint's tag. A Table also has indexes by the peer's connection tag and by the peer's address.
+// endpoint's tag. With its two indexes, a Table finds an endpoint by the peer's connection tag or
+// by the peer's address.
 //
 //	packet       tag ----------------------> slots
 //	first Hello  incarnation, tag, address > byTag
@@ -58,7 +59,8 @@ func (t *Table[E]) Len() int { return t.slots.Len() }
 // Sole reports whether the table has exactly one endpoint.
 func (t *Table[E]) Sole() bool { return t.slots.Len() == 1 }
 
-// Leads returns the number of endpoints that ByPeer can find, and the number that ByAddr can find.
+// Leads returns the number of endpoints that ByPeer can find, and the number of endpoints that
+// ByAddr can find.
 func (t *Table[E]) Leads() (byPeer, byAddr int) { return len(t.byTag), len(t.byAddr) }
 
 // Full reports whether no slot is free.
@@ -70,8 +72,8 @@ func (t *Table[E]) Holds(ep E) bool {
 	return int(slot) < len(t.All()) && t.At(slot) == ep
 }
 
-// Add gives an endpoint a slot and an unpredictable connection tag. The caller must call Add only
-// if a slot is free.
+// Add gives an endpoint a slot and an unpredictable connection tag. The caller may call Add only if
+// a slot is free.
 func (t *Table[E]) Add(ep E, random uint64) {
 	e := t.end(ep)
 	t.births++
@@ -80,15 +82,15 @@ func (t *Table[E]) Add(ep E, random uint64) {
 	t.enter(ep, e.Addr)
 }
 
-// Rename gives an endpoint another connection tag in the same slot.
+// Rename gives an endpoint a new connection tag, but leaves it in its slot.
 func (t *Table[E]) Rename(ep E, random uint64) {
 	e := t.end(ep)
 	e.Tag = t.slots.Rename(e.Tag, random)
 }
 
-// Remove removes an endpoint that has ended, so that later packets, Hellos and Connects do not find
-// the endpoint. If the removed endpoint has displaced earlier endpoints of the address, Remove
-// registers the latest of them that is still in use.
+// Remove removes an endpoint that has ended, so that packets, Hellos and Connects no longer find
+// the endpoint. If the removed endpoint has displaced endpoints of the same address, Remove
+// registers the latest displaced endpoint that is still in use.
 func (t *Table[E]) Remove(ep E) {
 	e := t.end(ep)
 	if e.State == Accepting {
@@ -103,7 +105,7 @@ func (t *Table[E]) Remove(ep E) {
 
 // Move changes the address of an endpoint's peer. The caller must not call Move for an endpoint
 // that is bound to an endpoint of the peer. If a connected endpoint is already registered for the
-// new address, this connected endpoint stays registered.
+// new address, Move leaves this connected endpoint registered.
 func (t *Table[E]) Move(ep E, addr string) {
 	var none E
 	e := t.end(ep)
@@ -141,7 +143,7 @@ func (t *Table[E]) Merge(ep, half E) {
 }
 
 // ByPeer returns the local endpoint that is bound to the peer's endpoint with the given tag and
-// address, or the zero value if there is none.
+// address, or the zero value if no local endpoint is bound to it.
 func (t *Table[E]) ByPeer(peer PeerTag, addr string) E { return t.byTag[peerKey{peer, addr}] }
 
 // SetPeer sets the peer tag of an endpoint, by which ByPeer finds the endpoint.
@@ -159,7 +161,8 @@ func (t *Table[E]) ForgetPeer(ep E) {
 	}
 }
 
-// ByAddr returns the endpoint registered for an address, or the zero value if there is none.
+// ByAddr returns the endpoint that is registered for an address, or the zero value if no endpoint
+// is registered for it.
 func (t *Table[E]) ByAddr(addr string) E { return t.byAddr[addr] }
 
 // Known reports whether an endpoint is the one registered for its peer's address.
@@ -185,7 +188,7 @@ func (t *Table[E]) ForgetAddr(ep E) {
 }
 
 // Linger records that the peer of a connected endpoint has closed the connection. After Linger,
-// Connect does not find the endpoint, and a late HelloAck cannot connect the endpoint again.
+// Connect does not find the endpoint, and a late HelloAck cannot make the endpoint connected again.
 func (t *Table[E]) Linger(ep E) {
 	e := t.end(ep)
 	e.State, e.Handshake = Lingering, nil
@@ -205,7 +208,8 @@ func (t *Table[E]) leaveAddr(ep E) {
 	}
 }
 
-// The method "chain" yields the endpoint d, then the endpoint that d has displaced, and so on.
+// The method "chain" yields the endpoint d, then the endpoint that d has displaced, then the
+// endpoint that this one has displaced, and so on.
 func (t *Table[E]) chain(d E) func(func(E) bool) {
 	return func(yield func(E) bool) {
 		var none E
@@ -215,8 +219,8 @@ func (t *Table[E]) chain(d E) func(func(E) bool) {
 }
 
 // Displace registers the endpoint "ep" for its peer's address, in place of the endpoint "old". If
-// "ep" is itself in the chain of endpoints that "old" has displaced, Displace first removes "ep"
-// from this chain.
+// the endpoint "ep" is in the chain of endpoints that the endpoint "old" has displaced, Displace
+// first removes "ep" from this chain.
 func (t *Table[E]) Displace(ep, old E) {
 	if old == ep {
 		return
@@ -233,8 +237,8 @@ func (t *Table[E]) Displace(ep, old E) {
 	t.LeadTo(ep)
 }
 
-// StandBehind adds the endpoint "ep" to the chain of endpoints that "newer" has displaced, unless
-// this chain already contains "ep".
+// StandBehind adds the endpoint "ep" to the chain of endpoints that the endpoint "newer" has
+// displaced, unless this chain already contains "ep".
 func (t *Table[E]) StandBehind(ep, newer E) {
 	for d := range t.chain(t.end(newer).Displaced()) {
 		if d == ep {
@@ -246,11 +250,12 @@ func (t *Table[E]) StandBehind(ep, newer E) {
 	n.setDisplaced(ep)
 }
 
-// EarlierLives returns the endpoints that must end because they belong to earlier incarnations of
-// the peer than the endpoint ep. EarlierLives returns the endpoints of other incarnations that ep
-// has displaced, and those that have the same address and were made before ep. An endpoint that was
-// made after ep possibly belongs to a later incarnation, because the packet that proved the peer's
-// address can be old. EarlierLives also empties the chain of endpoints that ep has displaced.
+// EarlierLives returns the endpoints that must end because the peer's incarnation to which they
+// belong is older than the incarnation of endpoint ep. These are endpoints of a different
+// incarnation that endpoint ep has displaced, or that have the same address and were made before
+// endpoint ep. An endpoint that was made after endpoint ep possibly belongs to a later incarnation,
+// because the packet that proved the peer's address can be old. In addition, EarlierLives empties
+// the chain of endpoints that endpoint ep has displaced.
 func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	var none E
 	e := t.end(ep)
@@ -275,9 +280,9 @@ func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 
 // Free reports whether it is allowed to bind the endpoint "ep" to the peer's endpoint with the
 // connection tag "tag". The argument "offered" of Free is the tag of the peer's endpoint to which
-// ep's own tag was sent, or 0 if there is none. Free returns true if "offered" is 0 or equals
-// "tag". Free also returns true if the peer's endpoint "offered" is connected to another local
-// endpoint, because a peer's endpoint cannot be connected to two local endpoints.
+// the tag of endpoint "ep" was sent, or 0 if it was sent to none. It is allowed to bind the
+// endpoint if "offered" is 0 or equals "tag", or if the peer's endpoint "offered" is connected to a
+// different local endpoint. A peer's endpoint cannot be connected to two local endpoints.
 func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	if offered == 0 || offered == tag {
 		return true
@@ -292,8 +297,8 @@ func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	return state == Connected || state == Lingering
 }
 
-// OfOtherLives returns the number of endpoints at an address that were connected to another
-// incarnation of the peer.
+// OfOtherLives returns the number of endpoints at an address that were connected to an incarnation
+// of the peer other than the given one.
 func (t *Table[E]) OfOtherLives(addr string, life uint64) (n int) {
 	for _, ep := range t.atAddr[addr] {
 		e := t.end(ep)
@@ -321,7 +326,8 @@ func (t *Table[E]) OldestLingering(addr string, life uint64) (oldest E) {
 
 // HalfOpenTo returns the latest half-open endpoint for a module with the given address and
 // incarnation, where an incarnation of 0 means any incarnation. ByAddr can return a different
-// endpoint for the same address, if an earlier connection is about to end.
+// endpoint for the same address than HalfOpenTo, if a previous connection to this address is about
+// to end.
 func (t *Table[E]) HalfOpenTo(incarnation uint64, addr string) (found E) {
 	var none E
 	for _, ep := range t.atAddr[addr] {
@@ -350,7 +356,7 @@ func (t *Table[E]) displacesItself(ep E) bool {
 }
 
 // Check returns an error if an endpoint is not in its slot, or if the indexes by peer and by
-// address are inconsistent. Check allocates no memory.
+// address are inconsistent, and nil otherwise. Check allocates no memory.
 func (t *Table[E]) Check() error {
 	var none E
 	byTag, byAddr, half := 0, 0, 0

@@ -7,7 +7,7 @@ import "gobtl/internal/seq"
 // the lower bits of its id.
 //
 // The methods of Fragments take two packet numbers. The argument "oldest" is the number of the
-// oldest packet in flight, and "next" is the number of the next packet to be sent.
+// oldest packet in flight, and the argument "next" is the number of the next packet to be sent.
 type Fragments struct {
 	last     uint32  // the latest id assigned
 	finished uint32  // fragments before this id have ended
@@ -21,8 +21,8 @@ func (n *Fragments) Init(last uint32) { n.last, n.finished, n.markID = last, las
 // Last returns the latest id.
 func (n *Fragments) Last() uint32 { return n.last }
 
-// Take returns the id of the next fragment, whose first packet has the number "next" or a greater
-// number.
+// Take returns the id of the next fragment, whose first packet will have at least the number
+// "next".
 func (n *Fragments) Take(oldest, next seq.Num) uint32 {
 	n.finish(oldest, next)
 	n.last++
@@ -32,8 +32,8 @@ func (n *Fragments) Take(oldest, next seq.Num) uint32 {
 	return n.last
 }
 
-// MayTake reports whether the id of the next fragment is available, which requires that the latest
-// id is less than "most" ahead of the oldest fragment that is possibly incomplete.
+// MayTake reports whether the id of the next fragment is available. The next id is available if the
+// latest id is less than "most" ahead of the id of the oldest fragment that is possibly incomplete.
 func (n *Fragments) MayTake(most uint32, oldest, next seq.Num) bool {
 	n.finish(oldest, next)
 	return n.last-n.finished < most

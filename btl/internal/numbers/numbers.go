@@ -6,8 +6,8 @@ import "gobtl/btl/internal/port"
 // sent.
 type Numbers struct {
 	ways [2]way // by channel
-	// Seen is the number of the latest accepted packet of the peer, and SeenBy is the channel of
-	// that packet. ACKs report both to the peer.
+	// Seen is the number of the latest accepted packet of the peer, and SeenBy is the channel of that
+	// packet. ACKs report both Seen and SeenBy to the peer.
 	Seen   uint32
 	SeenBy port.Which
 }
@@ -20,12 +20,12 @@ type way struct {
 }
 
 const (
-	// SkipEvery is the average number of used packet numbers for each skipped packet number. If
-	// packets are held back (get a number but are not sent), numbers can be skipped more often than
-	// once in SkipEvery numbers.
+	// SkipEvery is the average number of used packet numbers for each skipped packet number. If the
+	// sender holds back packets (gives them a number without sending them), it can skip numbers more
+	// often than once in SkipEvery numbers.
 	SkipEvery = 512
-	// skipsLeast is a lower bound of the average number of skipped packet numbers for each packet
-	// that is held back (gets a number and is not sent).
+	// skipsLeast is a lower bound for the average number of packet numbers that are skipped for each
+	// packet that is held back (gets a number but is not sent).
 	skipsLeast = 16
 )
 
@@ -33,12 +33,12 @@ const (
 // sent). All connections of a module share one Source.
 type Source struct {
 	random func() uint64
-	every  uint64 // packets per packet that is held back, or 0 if no packet is
+	every  uint64 // packets per packet that is held back, or 0 to hold none back
 	due    [2]withholding
 }
 
-// withholding is the decision whether one packet of a channel's present batch must get a number but
-// not be sent.
+// The type "withholding" is the decision whether one packet of a channel's present batch must get a
+// number without being sent.
 type withholding struct {
 	due  bool
 	from uint32 // a random number, which selects where in the batch to look for the packet
@@ -48,8 +48,8 @@ type withholding struct {
 // number but is not sent). If "every" is 0, no packet is held back.
 func (s *Source) Init(random func() uint64, every int) { s.random, s.every = random, uint64(every) }
 
-// Due reports whether a packet of the channel's batch must be held back (must get a number, but
-// must not be sent).
+// Due reports whether one packet of the channel's present batch must be held back (must get a
+// number, but must not be sent).
 func (s *Source) Due(by port.Which) bool { return s.due[by].due }
 
 // Withhold records that the caller does not send one packet of the channel's batch, although the
@@ -80,8 +80,8 @@ func (n *Numbers) Latest() [2]uint32 {
 }
 
 // Sent reports whether the peer can have received a packet with the given number on the given
-// channel. Sent returns false for an unused packet number, and for the latest skipped packet
-// number. Sent accepts number 0, which a peer reports until it has received a packet.
+// channel. The peer cannot have received a packet whose number is not used yet, or is the latest
+// skipped number. Sent accepts number 0, which a peer reports until it has received a packet.
 func (n *Numbers) Sent(number uint32, by port.Which) bool {
 	w := &n.ways[by]
 	return int32(w.latest-number) >= 0 && (number != w.skipped || number == 0)

@@ -11,7 +11,7 @@ import (
 // Time is an instant on the module's clock, in nanoseconds.
 type Time = mono.Time
 
-// Debt contains an endpoint's Receiver, and the endpoint's links in the lists of outstanding ACKs.
+// Debt contains an endpoint's Receiver, and the endpoint's links in a list of outstanding ACKs.
 type Debt[E any] struct {
 	reliability.Receiver
 	Of           E // the endpoint
@@ -33,8 +33,8 @@ type Ledger[E any] struct {
 	lull        bool   // the latest poll was empty
 }
 
-// NoteLull records whether a poll has received no packet, and counts the lulls. A lull is an empty
-// poll directly after a poll with packets.
+// NoteLull records whether a poll has received no packet, and counts the lulls, which are empty
+// polls directly after a poll with packets.
 func (l *Ledger[E]) NoteLull(nothing bool) {
 	if nothing && !l.lull {
 		l.Lulls++
@@ -66,8 +66,8 @@ func (l *Ledger[E]) Owe(d *Debt[E], now Time) {
 	d.Owed = true
 }
 
-// Settle removes an endpoint from its list of outstanding ACKs. The caller calls Settle when the
-// ACK was sent or dropped.
+// Settle removes an endpoint from its list of outstanding ACKs. The caller must call Settle when
+// the endpoint's ACK was sent or dropped.
 func (l *Ledger[E]) Settle(d *Debt[E]) {
 	switch {
 	case d.held:
@@ -82,9 +82,9 @@ func (l *Ledger[E]) Settle(d *Debt[E]) {
 const ripeLooks = 8
 
 // Ripen makes those outstanding ACKs due immediately that cover at least a batch of packets. The
-// caller calls Ripen when a poll has received nothing. A sender with one batch in flight possibly
-// waits for the ACK of the batch before it sends more. No sender waits for the ACK of fewer packets
-// than a batch.
+// caller should call Ripen when a poll has received no packet. A sender that has one batch of
+// packets in flight possibly waits for the ACK of the batch before it sends the next packets. No
+// sender waits for the ACK of fewer packets than a batch.
 func (l *Ledger[E]) Ripen(now Time, rules *reliability.Rules) {
 	d := l.Soon.First
 	for n := 0; d != nil && n < ripeLooks; n++ {
@@ -97,11 +97,12 @@ func (l *Ledger[E]) Ripen(now Time, rules *reliability.Rules) {
 	}
 }
 
-// Tally is the number of endpoints that should be on each list of outstanding ACKs.
+// The type Tally contains, for each list of outstanding ACKs, the number of endpoints that should
+// be on the list.
 type Tally struct{ owing, held int }
 
 // Tally counts an endpoint in t, and returns an error if the endpoint is on the wrong list for the
-// state of its Receiver.
+// state of its Receiver, and nil otherwise.
 func (d *Debt[E]) Tally(t *Tally) error {
 	switch {
 	case d.held != d.AckLater() || d.held && !d.Owed:
@@ -115,8 +116,8 @@ func (d *Debt[E]) Tally(t *Tally) error {
 	return nil
 }
 
-// Check returns an error if a list has a different number of endpoints than the Tally t, or if the
-// endpoints are not in the order in which their ACKs are due.
+// Check returns nil if each list has the number of endpoints in the Tally t, and the endpoints are
+// in the order in which their ACKs are due, and otherwise an error.
 func (l *Ledger[E]) Check(t Tally, now Time) error {
 	if err := l.Soon.check(t.owing, now); err != nil {
 		return fmt.Errorf("list of ACKs: %w", err)

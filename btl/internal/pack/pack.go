@@ -4,10 +4,10 @@
 //	one fragment:    | header |        payload        |
 //	several:         | header | tag, size | payload | tag, size | payload | ...
 //
-// The first fragment of a Pack has no record header while it is the only one, so that a Pack of one
-// fragment is an ordinary packet (Frag). When the second fragment is added, the payload of the
-// first fragment is moved to make room for its record header. The package defines the layout of a
-// Pack, and uses neither connections nor buffers. A Pack belongs to one goroutine.
+// The first fragment of a Pack has no record header while it is the only fragment, so that a Pack
+// of one fragment is an ordinary packet (Frag). When the second fragment is added, the payload of
+// the first fragment is moved to make room for its record header. Package pack implements only the
+// layout of a Pack, and uses neither connections nor buffers. Only one goroutine may use a Pack.
 package pack
 
 import (
@@ -55,8 +55,8 @@ func (p *Pack) Begin(tag uint8, sizeBytes int) {
 	*p = Pack{bytes: uint32(frag.FragHeaderBytes + sizeBytes), records: 1, tag: tag}
 }
 
-// Append copies another fragment to the datagram b of the Pack. The caller must have checked with
-// Fits that the fragment fits.
+// Append copies the payload of one more fragment to the datagram b of the Pack. The caller must
+// have checked with Fits that the fragment fits.
 func (p *Pack) Append(b []byte, tag uint8, payload []byte) {
 	if p.records == 1 {
 		const at = frag.FragHeaderBytes + frag.RecordHeaderBytes
@@ -69,7 +69,7 @@ func (p *Pack) Append(b []byte, tag uint8, payload []byte) {
 }
 
 // Check returns an error if the Pack is larger than mostBytes, or if its number of records
-// contradicts its size.
+// contradicts its size, and nil otherwise.
 func (p *Pack) Check(mostBytes int) error {
 	if !p.Open() {
 		if *p != (Pack{}) {

@@ -1,5 +1,5 @@
-// Package path runs the path MTU searches to a module's peers, and measures round trips. Package
-// path also detects overruns of the receive buffer, which occur if peers have more credits than the
+// Package path runs the path MTU searches to a module's peers, and measures round trips. The type
+// Overruns detects overruns of the receive buffer, which occur if peers have more credits than the
 // buffer has room for.
 //
 //	Begin, Pong, Lost, Delivered,  +-------+   Host (send a Ping, use a size, end a narrow path)
@@ -11,8 +11,9 @@
 // Three things to know:
 //   - A Search (package pmtu) decides which sizes to probe. Paths runs the timer of the Search, and
 //     sends the probes through the Host.
-//   - A path is narrow if all packets of the base size are lost although the peer answers smaller
-//     packets. The loss must last for as long as a live peer is allowed to be silent.
+//   - A path counts as narrow if all packets of the base size (BASE_PLPMTU of RFC 8899) are lost
+//     although the peer answers packets below this size. The loss of packets of the base size must
+//     last for as long as a live peer is allowed to be silent.
 //   - A measured round trip is used only after several answers, because queues can delay the first
 //     answers even on a short path.
 //

@@ -34,7 +34,7 @@ type Path struct {
 	wants bool
 }
 
-// The type "search" contains the path MTU search of a path.
+// The type "search" contains the state of a path MTU search.
 type search struct {
 	pmtu.Search
 	doubt   doubt
@@ -42,8 +42,9 @@ type search struct {
 	beganAt Time       // when the search began
 }
 
-// The type "doubt" contains the time when a test of the size in use began. The time is stored both
-// on the timers' clock and on a clock that does not advance while the process is suspended.
+// The type "doubt" contains the time when a test of the size in use began. This time is stored
+// twice: on the clock of the timers, and on a clock that does not advance while the process is
+// suspended.
 type doubt struct{ since, unpaused Time }
 
 // Searching reports whether the path MTU search has a next step.
@@ -52,11 +53,11 @@ func (p *Path) Searching() bool { return p.search != nil && p.room != 0 }
 // Begun reports whether Paths.Begin has started a path MTU search.
 func (p *Path) Begun() bool { return p.search != nil }
 
-// FirstProbePending reports whether the first probe of a connection is not sent yet, or was sent
-// and can still be answered.
+// FirstProbePending reports whether the first probe of a connection is still to be sent, or was
+// sent and can still be answered.
 func (p *Path) FirstProbePending() bool { return p.search == nil || p.Search.FirstProbePending() }
 
-// Holes returns the number of times that the search had to give up the datagram size in use.
+// Holes returns how often the path MTU search had to give up the datagram size in use.
 func (p *Path) Holes() int {
 	if p.search == nil {
 		return 0
@@ -68,7 +69,7 @@ func (p *Path) Holes() int {
 // acknowledges at present.
 func (p *Path) WantsDelivered() bool { return p.wants }
 
-// Delivered records the arrival of a packet (see pmtu.Search.Delivered). The caller must call
+// Delivered records the arrival of a packet (see pmtu.Search.Delivered). The caller may call
 // Delivered only while WantsDelivered returns true.
 func (p *Path) Delivered(now, sentAt Time, sizeBytes int, uncoalesced bool) {
 	p.Search.Delivered(now, sentAt, sizeBytes, uncoalesced)
@@ -86,34 +87,34 @@ func (p *Path) MayPong(now Time) bool {
 	return p.pongs < pongsMax
 }
 
-// Ponged counts a Ping that was answered, for the limit on Pongs.
+// Ponged counts a Ping that this side has answered, for the limit on Pongs.
 func (p *Path) Ponged() { p.pongs++ }
 
 // Silence contains the times since the latest packet and the latest acknowledgement of a peer.
 type Silence struct {
 	Quiet     time.Duration // time since the peer's latest packet
 	Acked     time.Duration // time since the peer's latest acknowledgement
-	DeadAfter time.Duration // longest time for which an answer of the peer may be outstanding
+	DeadAfter time.Duration // longest time for which an answer of the peer can be outstanding
 }
 
 // Host carries out the decisions of Paths.
 type Host[E any] interface {
-	// Clocks returns the addresses of two clock values. The clock "unpaused" does not advance while
-	// the process is suspended. The clock "timers" determines when timers expire.
+	// Clocks returns pointers to two times. The time "unpaused" does not advance while the process is
+	// suspended. The time "timers" determines when timers expire.
 	Clocks() (unpaused, timers *Time)
 	Random() uint64
 	At(slot uint32) E
 	Connected(ep E) bool
-	// RoundTrip returns the round trip to the peer and its mean deviation. A round trip of 0 means
-	// that it is unknown.
+	// RoundTrip returns the round trip to the peer and the mean deviation of this round trip, or 0 if
+	// the round trip is unknown.
 	RoundTrip(ep E) (trip, deviation time.Duration)
 	Silence(ep E) Silence
 	// Ping sends a Ping whose datagram has sizeBytes. If no buffer is free, Ping sends nothing.
 	Ping(ep E, nonce uint64, sizeBytes int)
-	// Use sets the maximum size of later datagrams to the peer.
+	// Use sets the maximum size of all datagrams that will be sent to the peer.
 	Use(ep E, sizeBytes int)
-	// EndNarrow ends an endpoint whose path drops all packets of the base size, but carries smaller
-	// packets.
+	// EndNarrow ends an endpoint whose path drops all packets of the base size, but carries packets
+	// below this size.
 	EndNarrow(ep E, baseBytes int)
 }
 
@@ -196,9 +197,9 @@ func (s *Paths[E]) wait(ep E) time.Duration {
 }
 
 // Narrow reports whether the path has carried only small packets for longer than the time "after".
-// Narrow does not count time during which the process was suspended. If the peer is silent, the
-// path does not count as narrow, because the peer is possibly dead. A path is also not narrow if
-// the peer has acknowledged a packet within the time "after".
+// Narrow does not count time during which the process was suspended. The path to a silent peer does
+// not count as narrow, because the peer is possibly dead. If the peer has acknowledged a packet
+// within the time "after", its path does not count as narrow.
 func (s *Paths[E]) Narrow(ep E, after time.Duration) bool {
 	p, _ := s.of(ep)
 	if p.search == nil {
@@ -243,7 +244,7 @@ func (s *Paths[E]) Expire() {
 	}
 }
 
-// Pong records that a Ping was answered. Pong returns false if the nonce belongs to no probe of the
+// Pong records that a Ping was answered, and reports whether the nonce is that of a probe of the
 // search.
 func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 	p, _ := s.of(ep)
@@ -258,8 +259,8 @@ func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 }
 
 // Lost records a lost packet. Several losses in succession start a new test of the datagram size in
-// use. The argument "uncoalesced" of Lost is true if the lost packet was not coalesced with other
-// datagrams.
+// use. The argument "uncoalesced" of Lost says whether the lost packet was sent alone, and not
+// coalesced with more datagrams.
 func (s *Paths[E]) Lost(ep E, sizeBytes int, uncoalesced bool) {
 	p, _ := s.of(ep)
 	if p.search == nil || !s.host.Connected(ep) {
@@ -285,8 +286,8 @@ func (s *Paths[E]) Refused(ep E, sizeBytes int) {
 	}
 }
 
-// Check verifies the path MTU search of a connected endpoint, which sends datagrams of at most
-// sizeBytes.
+// Check verifies the path MTU search of a connected endpoint. The argument sizeBytes of Check is
+// the maximum size of the datagrams that the endpoint sends.
 func (s *Paths[E]) Check(ep E, sizeBytes int) error {
 	p, slot := s.of(ep)
 	switch {

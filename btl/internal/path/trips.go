@@ -6,10 +6,11 @@ import (
 	"gobtl/fabric"
 )
 
-// Peers on long paths get credits beyond the receive buffer, because most of their packets are in
-// flight (reliability/stretch.go). The code in this file measures round trips and detects overruns
-// of the receive buffer. The measured round trip is the minimum over several Pings, because the
-// peer answers Pings immediately, but may delay ACKs.
+// Peers on long paths get more credits than the receive buffer has room for, because most of their
+// packets are in transit (reliability/stretch.go). The code in this file measures round trips and
+// detects overruns of the receive buffer. Round trips are measured by Pings and not by ACKs,
+// because the peer answers a Ping immediately, but is allowed to delay an ACK. The result of a
+// measurement is the minimum over several Pings.
 
 // The type "trip" measures the round trip to a peer by Pings.
 type trip struct {
@@ -17,25 +18,27 @@ type trip struct {
 	nonce   uint64
 	askedAt Time             // time of the latest Ping, or 0 after its answer
 	nextAt  Time             // when the next Ping may be sent
-	least   [2]time.Duration // minimum of this period and of the previous one, or 0
+	least   [2]time.Duration // minimum of this period, and of the previous period, or 0
 	since   Time             // when this period began
 }
 
 const (
-	// tripNear is the round trip below which a peer gets no credits beyond the receive buffer.
+	// tripNear is the round trip below which a peer gets no more credits than the receive buffer has
+	// room for.
 	tripNear = time.Millisecond
 	// tripFirst is the number of answered Pings after which a measured round trip is used. Until
-	// tripFirst Pings are answered, each Ping is sent tripSoon after the previous answer.
+	// tripFirst Pings are answered, each Ping is sent tripSoon after the answer to the previous Ping.
 	tripFirst = 4
 	tripSoon  = 200 * time.Millisecond
-	// tripEvery is the interval between two Pings after tripFirst answers. A measured round trip
-	// expires after tripPeriod, because the path can change.
+	// tripEvery is the interval between two Pings after tripFirst Pings were answered. A measured
+	// round trip expires after tripPeriod, because the path can change.
 	tripEvery  = time.Second
 	tripPeriod = 10 * time.Second
 	// overrunsEvery is the minimum interval between two queries of the fabric's overrun counters.
 	overrunsEvery = 10 * time.Millisecond
 	// overrunsLeast is the minimum number of packets between two queries of the overrun counters. If
-	// the receive buffers of a channel hold fewer packets, this lower number applies.
+	// the receive buffers of a channel hold less than overrunsLeast packets, the number of packets
+	// that they hold is the minimum.
 	overrunsLeast = 16
 )
 
@@ -52,9 +55,9 @@ func (p *Path) Measure(now Time, nonce uint64) {
 	p.trip.nonce, p.trip.askedAt, p.trip.nextAt = nonce, now, now.Add(tripEvery)
 }
 
-// Measured ends the measurement of a round trip when a Pong arrives. The result "ok" of Measured is
-// false if the Pong answers no Ping of a round-trip measurement. The result "least" of Measured is
-// the minimum round trip, or 0 until tripFirst Pings are answered.
+// Measured ends the measurement of a round trip when a Pong arrives. The result "ok" of Measured
+// says whether the Pong answers a Ping of a round-trip measurement. The result "least" of Measured
+// is the minimum round trip, or 0 until tripFirst Pings are answered.
 func (p *Path) Measured(now Time, nonce uint64) (least time.Duration, ok bool) {
 	t := p.trip
 	if t == nil || t.askedAt == 0 || nonce != t.nonce {
@@ -67,7 +70,7 @@ func (p *Path) Measured(now Time, nonce uint64) (least time.Duration, ok bool) {
 }
 
 // The method "answered" records that a Ping was answered, and returns the minimum round trip. The
-// result "known" of the method "answered" is false until tripFirst Pings are answered.
+// result "known" of the method "answered" says whether at least tripFirst Pings were answered.
 func (t *trip) answered(now Time) (least time.Duration, known bool) {
 	d := max(now.Sub(t.askedAt), 1)
 	t.askedAt = 0
@@ -99,9 +102,9 @@ type Overruns struct {
 	fewest   uint64 // packets between two queries
 }
 
-// Init sets the two channels, each of which has receive buffers for "capacity" packets. If a
-// channel does not count overruns, Init returns false, and granting more credits than the receive
-// buffer has room for is unsafe.
+// Init sets the two channels, each of which has receive buffers for "capacity" packets. Init
+// reports whether both channels count overruns, which is a condition for granting more credits than
+// the receive buffer has room for.
 func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	cmd, ok := command.(fabric.Overrunner)
 	dat, both := data.(fabric.Overrunner)
@@ -113,13 +116,13 @@ func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	return true
 }
 
-// Rest stops the detection of overruns until the next call of Look. The caller calls Rest while no
-// credits exceed the receive buffer.
+// Rest stops the detection of overruns until the next call of Look. The caller calls Rest while the
+// receive buffer has room for all granted credits.
 func (o *Overruns) Rest() { o.looking = false }
 
 // Look queries the fabric's overrun counters, if a query is due. The argument "received" of Look is
-// the total number of received packets. The result "known" of Look is false if Look made no query,
-// or made its first query after Init or Rest.
+// the total number of received packets. The result "known" of Look is true if Look has made a query
+// that is not the first one after Init or Rest, and false otherwise.
 func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
 	if o.channels[0] == nil || !o.due(now, received) {
 		return false, false
@@ -131,7 +134,7 @@ func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
 }
 
 // The method "due" reports whether a query of the fabric's overrun counters is due. The argument
-// "received" is the total number of received packets.
+// "received" of the method "due" is the total number of received packets.
 func (o *Overruns) due(now Time, received uint64) bool {
 	return !o.looking || now.Sub(o.lookedAt) >= overrunsEvery && received-o.received >= o.fewest
 }

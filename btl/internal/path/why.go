@@ -1,7 +1,7 @@
 package path
 
-// Why returns a text that explains the present datagram size. If the argument "reliable" of Why is
-// true, the fabric loses no datagrams, and there is no path MTU search.
+// Why returns a text that explains the present datagram size. The argument "reliable" of Why says
+// whether the fabric loses no datagrams, so that there is no path MTU search.
 func (p *Path) Why(reliable bool) string {
 	switch {
 	case reliable:

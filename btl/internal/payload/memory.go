@@ -7,15 +7,15 @@ import (
 	"gobtl/fabric"
 )
 
-// GatherBytesMin is the minimum size, in bytes, of a payload that the fabric gathers from its
-// memory without a copy by the module.
+// GatherBytesMin is the minimum size, in bytes, of a payload that the fabric gathers from the
+// payload's memory without a copy by the module.
 const GatherBytesMin = 4 << 10
 
 // gatherPieceMin is the minimum size, in bytes, of a piece of memory that is registered for the
 // send of one payload.
 const gatherPieceMin = 1 << 10
 
-// Memory registers the memory of a module's payloads with the fabric.
+// The type Memory registers the memory of a module's payloads with the fabric.
 type Memory struct {
 	registered regcache.Cache // memory that the caller has registered
 	dom        fabric.Domain  // nil after Close
@@ -25,21 +25,21 @@ type Memory struct {
 	idle       []*pieces
 }
 
-// Init makes an empty Memory for a fabric domain. The argument "caps" of Init describes the channel
-// that carries large payloads.
+// Init makes the Memory empty, and ready for use with a fabric domain. The argument "caps" of Init
+// describes the channel that carries large payloads.
 func (m *Memory) Init(dom fabric.Domain, caps *fabric.Caps) {
 	m.dom, m.gathers, m.registers = dom, caps.Gather, caps.FreeRegions
 	m.registered.Init(dom)
 }
 
-// Close ends the use of the fabric.
+// Close records that the fabric is closed, so that the Memory must no longer use the fabric.
 func (m *Memory) Close() { m.dom = nil }
 
 // Own returns the number of payloads whose memory is registered only for the time of one send.
 func (m *Memory) Own() int { return m.own }
 
-// Check returns an error if the registrations are inconsistent. The argument "own" of Check is the
-// number of payloads in use for which Payload.Registered returns true.
+// Check returns an error if the registrations are inconsistent, and nil otherwise. The argument
+// "own" of Check is the number of payloads in use for which Payload.Registered returns true.
 func (m *Memory) Check(own int) error {
 	if own != m.own {
 		return fmt.Errorf("%d regions of fragments under way, %d counted", own, m.own)
@@ -47,7 +47,7 @@ func (m *Memory) Check(own int) error {
 	return m.registered.Check()
 }
 
-// Register registers mem with the fabric for the caller, see regcache.Cache.Register.
+// Register registers the memory "mem" with the fabric for the caller, see regcache.Cache.Register.
 func (m *Memory) Register(mem []byte) (*regcache.Registration, error) {
 	return m.registered.Register(mem)
 }
@@ -69,8 +69,9 @@ func (m *Memory) Find(p *Payload) {
 
 // Gather reports whether the fabric reads any of the payload's bytes in place, without a copy. If
 // registration is cheap (Caps.FreeRegions), Gather registers the payload's memory for the time of
-// the send. If a payload of several pieces fits into one packet, only its last piece can be
-// gathered. The argument "chunked" of Gather is true if the payload is sent in several packets.
+// the send. If a payload in several memory blocks (pieces) fits into one packet, only the last
+// block can be gathered. The argument "chunked" of Gather says whether the payload is sent in
+// several packets.
 func (m *Memory) Gather(p *Payload, chunked bool) bool {
 	if p.pieces != nil {
 		return m.gatherPieces(p, chunked)
@@ -138,8 +139,9 @@ func (m *Memory) drop(p *Payload) {
 	m.own--
 }
 
-// Scatter makes p a payload that consists of the given pieces of memory, at most PiecesMax. Scatter
-// skips empty pieces, and returns the number of non-empty pieces.
+// Scatter makes p a payload that consists of the given memory blocks (pieces), of which there are
+// at most PiecesMax. Scatter skips empty memory blocks, and returns the number of memory blocks
+// that are not empty.
 func (m *Memory) Scatter(p *Payload, mems [][]byte) (count int) {
 	if n := len(m.idle); n > 0 {
 		p.pieces, m.idle = m.idle[n-1], m.idle[:n-1]
@@ -153,7 +155,7 @@ func (m *Memory) Scatter(p *Payload, mems [][]byte) (count int) {
 	return p.pieces.count
 }
 
-// Join undoes Scatter. After Join, the payload is empty.
+// Join frees the list of memory blocks that Scatter has made, and leaves the payload empty.
 func (m *Memory) Join(p *Payload) {
 	if p.pieces != nil { // inlined
 		m.join(p)

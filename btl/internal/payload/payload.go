@@ -2,12 +2,12 @@ package payload
 
 import "gobtl/fabric"
 
-// PiecesMax is the maximum number of pieces of memory in a payload.
+// PiecesMax is the maximum number of separate memory blocks (pieces) in a payload.
 const PiecesMax = 8
 
 // Payload is the memory that contains the bytes of a fragment. A zero Payload is empty.
 type Payload struct {
-	Bytes []byte // the bytes, or nil if they lie in several pieces
+	Bytes []byte // the bytes, or nil if they are in several memory blocks
 	source
 	pieces *pieces
 }
@@ -22,14 +22,14 @@ type source struct {
 	own    bool          // the region is registered only for this fragment
 }
 
-// pieces is a payload that consists of several pieces of memory.
+// The type "pieces" describes a payload that consists of several memory blocks.
 type pieces struct {
 	list  [PiecesMax]piece
 	count int
 }
 
-// piece is one piece of memory. The field "at" of a piece is the offset of its first byte in the
-// payload.
+// The type "piece" is one of the memory blocks of a payload. The field "at" of a piece is the
+// payload offset of the first byte of this memory block.
 type piece struct {
 	mem []byte
 	at  uint32
@@ -38,9 +38,9 @@ type piece struct {
 
 func (v *pieces) all() []piece { return v.list[:v.count] }
 
-// add appends a piece of memory to the payload unless the piece is empty. The argument "at" of the
-// method "add" is the offset of the piece in the payload. The method "add" returns the offset of
-// the next piece.
+// add appends a memory block to the payload unless the block is empty. The argument "at" of the
+// method "add" is the payload offset of the block's first byte. The method "add" returns the
+// payload offset of the next memory block.
 func (v *pieces) add(mem []byte, at uint32) uint32 {
 	if len(mem) == 0 {
 		return at
@@ -50,7 +50,8 @@ func (v *pieces) add(mem []byte, at uint32) uint32 {
 	return at + uint32(len(mem))
 }
 
-// The method "holding" returns the piece that contains the payload's byte at the given offset.
+// The method "holding" returns the memory block (piece) that contains the payload's byte at the
+// given offset.
 func (v *pieces) holding(at uint32) *piece {
 	p := &v.list[0]
 	for i := range v.all() {
@@ -72,15 +73,15 @@ func (v *pieces) copyTo(dst []byte, from uint32) (copied int) {
 	return copied
 }
 
-// Scattered reports whether the payload consists of several pieces of memory.
+// Scattered reports whether the payload consists of several memory blocks.
 func (p *Payload) Scattered() bool { return p.pieces != nil }
 
 // Registered reports whether memory of the payload is registered only for the send of this
 // fragment.
 func (p *Payload) Registered() bool { return p.own }
 
-// CopyTo copies bytes of the payload, from the offset "from" on, to dst. CopyTo returns the number
-// of copied bytes.
+// CopyTo copies bytes of the payload, from the payload offset "from" on, to the slice "dst". CopyTo
+// returns the number of copied bytes.
 func (p *Payload) CopyTo(dst []byte, from uint32) int {
 	if p.pieces != nil {
 		return p.pieces.copyTo(dst, from)
@@ -91,10 +92,10 @@ func (p *Payload) CopyTo(dst []byte, from uint32) int {
 // InRegion reports whether the fabric gathers all bytes of the payload from one registered region.
 func (p *Payload) InRegion() bool { return p.region != 0 && p.pieces == nil }
 
-// Load puts the next len(dst) bytes of the payload into a packet, at dst. The argument "from" of
-// Load is the payload offset of the first byte that Load puts into the packet. If the fabric
-// gathers some of the bytes, Load copies only the bytes before the gathered part. Load returns the
-// payload offset and the size of the gathered part, which is the end of the packet.
+// Load puts the next len(dst) bytes of the payload into a packet, at the slice "dst". The argument
+// "from" of Load is the payload offset of the first byte that Load puts into the packet. If the
+// fabric gathers some of the bytes, Load copies only the bytes before the gathered part. Load
+// returns the payload offset and the size of the gathered part, which is the end of the packet.
 func (p *Payload) Load(dst []byte, from uint32) (gatherAt uint32, gatherBytes uint16) {
 	if p.pieces == nil {
 		if p.region == 0 {

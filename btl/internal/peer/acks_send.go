@@ -7,7 +7,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Acks sends the outstanding ACKs. The Ledger lists the endpoints with outstanding ACKs.
+// The type Acks sends the outstanding ACKs. Its Ledger lists the endpoints with outstanding ACKs.
 type Acks struct {
 	*Services
 	owed.Ledger[*Endpoint]
@@ -18,8 +18,8 @@ type Acks struct {
 type ackDebt = owed.Debt[*Endpoint]
 
 // ackRides reports whether a data packet can carry the endpoint's outstanding ACK. A selective ACK
-// that reports a gap needs its own packet. An ACK that requests an ACK in return also needs its own
-// packet.
+// that reports a gap cannot be carried by a data packet, and neither can an ACK that requests an
+// ACK in return.
 func (ep *Endpoint) ackRides() bool {
 	return ep.Rcv.Owed && !ep.asking && (!ep.ID.Selective || ep.Rcv.Held() == 0)
 }
@@ -30,7 +30,7 @@ func (ak *Acks) Acknowledge() {
 	ak.acknowledgeUntil(ak.Later.First, ak.Clock.Now)
 }
 
-// acknowledgeUntil sends the ACKs of a list that are due at the time "until" or earlier. The
+// acknowledgeUntil sends those ACKs of a list that are due at the time "until" or earlier. The
 // argument "first" of acknowledgeUntil is the first entry of the list of outstanding ACKs.
 func (ak *Acks) acknowledgeUntil(first *ackDebt, until mono.Time) {
 	var next *ackDebt
@@ -55,15 +55,15 @@ func (ak *Acks) AcknowledgeAll() {
 	}
 }
 
-// AckDeadline returns the earliest time at which an outstanding ACK is due. AckDeadline ignores an
-// ACK if the channel for this ACK is full.
+// AckDeadline returns the earliest time at which an outstanding ACK is due, not counting those ACKs
+// for which the channel has no room.
 func (ak *Acks) AckDeadline() mono.Time {
 	return acksDue(&ak.Port, ak.Soon.First).Min(acksDue(&ak.Port, ak.Later.First))
 }
 
-// acksDue returns the due time of the first ACK in a list for which the channel has room, or Never
-// if there is none. The argument "first" of acksDue is the first entry of the list of outstanding
-// ACKs.
+// acksDue returns the time at which the first ACK in a list is due for which the channel has room,
+// or Never if the channel has room for no ACK in the list. The argument "first" of acksDue is the
+// first entry of the list of outstanding ACKs.
 func acksDue(p *port.Port, first *ackDebt) mono.Time {
 	for d := first; d != nil && len(p.FreeCtl) > 0; d = d.Behind {
 		c, to := d.Of.AckPath()
@@ -89,8 +89,8 @@ func (ak *Acks) askAck(ep *Endpoint, n seq.Num) {
 	ak.Owe(&ep.Rcv, ak.Clock.Now)
 }
 
-// askFlush asks the peer for the ACK that a Flush waits for. Over a reliable fabric, askFlush sends
-// no separate packet if a data packet that is about to be sent can request the ACK.
+// askFlush asks the peer for the ACK for which a Flush waits. Over a reliable fabric, askFlush
+// sends no separate packet if a data packet that is about to be sent can request the ACK.
 func (ak *Acks) askFlush(ep *Endpoint) {
 	if ep.Flushes.Len() > 0 && !ep.ID.Counted {
 		if until, ok := ep.Flushes.Last(); ok {

@@ -17,9 +17,9 @@ import (
 // and is identified by a Token. The port has separate buffers for control packets. A send buffer
 // has one of the following states:
 //   - A free buffer is on the list of free buffers.
-//   - A taken buffer belongs to the application or to a queued fragment, or is an open Pack (a
-//     packet that still takes small fragments).
-//   - A buffer in flight is sent and not acknowledged.
+//   - A taken buffer belongs to the application or to a queued fragment, or holds an open Pack (a
+//     packet to which small fragments can still be added).
+//   - A buffer in flight holds a packet that was sent and is not acknowledged.
 //   - A buffer to release holds an acknowledged packet, but the fabric still uses the buffer for a
 //     send.
 //
@@ -33,20 +33,19 @@ type Buffers struct {
 	segs     []SendSegment
 	FreeSegs []reliability.Token
 	Source   numbers.Source                 // of packet numbers
-	ctlOwner [port.ControlBuffers]*Endpoint // endpoints that end if the fabric cannot send a packet
+	ctlOwner [port.ControlBuffers]*Endpoint // endpoints that end if the fabric cannot send
 }
 
 // SendSegment is the state of one send buffer. The buffer's Token is the index of its SendSegment.
 type SendSegment struct {
-	frag *Fragment // nil if no application waits for it; in a Pack the first such fragment
+	frag *Fragment // nil if no application waits for it; in a Pack, the first one with OnDone
 	ep   *Endpoint
-	// The field "begins" of a SendSegment is a fragment whose first bytes are in the buffer's
-	// packet, behind the end of another fragment. The rest of this second fragment follows in later
-	// packets.
+	// The field "begins" of a SendSegment is the large fragment whose first bytes are at the end of
+	// the buffer's packet, after the end of a previous fragment.
 	begins *Fragment
 
 	bytes     uint32 // of the datagram, header included
-	gatherAt  uint32 // where in frag the payload begins that the fabric is to gather
+	gatherAt  uint32 // offset in frag of the payload that the fabric gathers
 	gatherLen uint16 // and its bytes; none if the payload is in the buffer
 
 	parted   bool  // its latest copy left in Parts
@@ -57,14 +56,14 @@ type SendSegment struct {
 	stripTag uint8 // their tag
 }
 
-// needsMemory reports whether the peer needs memory for the packet, because the packet has a part
-// of a message that takes several packets.
+// needsMemory reports whether the peer needs reassembly memory for the packet, because the packet
+// contains a part of a message that takes several packets.
 func (s *SendSegment) needsMemory() bool {
 	return s.mixed || s.frag != nil && s.frag.large && !s.frag.put
 }
 
-// Describe sets the location and the length of the packet in a send request for the fabric, the
-// argument "to".
+// Describe sets the location and the length of the packet in the argument "to", which is a send
+// request for the fabric.
 func (s *SendSegment) Describe(t reliability.Token, to *fabric.Send) {
 	to.Buf, to.Len = fabric.Buf(t), s.bytes-uint32(s.gatherLen)
 	if s.gatherLen == 0 {
@@ -85,7 +84,7 @@ func (bu *Buffers) init(sendBuffers int) {
 }
 
 // takeRun appends free send buffers for chunks to the slice "run", until the slice has "limit"
-// buffers or the endpoint may have no more.
+// buffers, or the endpoint has reached its share of the send buffers.
 func (bu *Buffers) takeRun(ep *Endpoint, sole bool, limit int, run []reliability.Token,
 ) []reliability.Token {
 	const part = 16
@@ -111,8 +110,8 @@ func (bu *Buffers) owner(buf fabric.Buf) *Endpoint {
 	return bu.segs[buf].ep
 }
 
-// takeSeg takes a free send buffer for an endpoint and stores the buffer's Token in t. takeSeg
-// returns false if the endpoint may not take a send buffer now.
+// takeSeg takes a free send buffer for an endpoint, stores the buffer's Token in *t, and reports
+// whether the endpoint was allowed to take a send buffer.
 func (bu *Buffers) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	n := len(bu.FreeSegs)
 	if !share.MayHave(int(ep.buffers), n, len(bu.segs), bu.Peers.Sole()) {
@@ -125,8 +124,8 @@ func (bu *Buffers) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 }
 
 // takeBulk appends up to "limit" send buffers for the chunks of f to the slice "run". If fragment f
-// has no packets in flight and no buffer is free, takeBulk takes the buffer of a queued small
-// fragment, because f might otherwise wait for ever.
+// has no packets in flight and no buffer is free, takeBulk takes the buffer of a queued fragment,
+// because fragment f might otherwise wait for ever.
 func (bu *Buffers) takeBulk(f *Fragment, limit int, run []reliability.Token) []reliability.Token {
 	ep := f.Ep
 	if limit > 0 && ep.idle(f) {
@@ -139,15 +138,15 @@ func (bu *Buffers) takeBulk(f *Fragment, limit int, run []reliability.Token) []r
 	return bu.takeRun(ep, bu.Peers.Sole(), limit, run)
 }
 
-// borrowSeg gives fragment f the send buffer of a later fragment in the same queue, if no packet in
-// flight of the endpoint will free a buffer.
+// If no packet in flight of the endpoint will free a buffer, borrowSeg gives fragment f the send
+// buffer of a fragment that is queued after f.
 func (bu *Buffers) borrowSeg(f *Fragment, t *reliability.Token) bool {
 	return !f.Ep.busy() &&
 		(bu.borrowFrom(f.next, t) || f.large && bu.borrowFrom(f.Ep.small.queue.first, t))
 }
 
-// borrowFrom looks for a fragment with a send buffer in a list, from fragment l on, and takes its
-// send buffer.
+// borrowFrom looks for a fragment with a send buffer in a list, from fragment l on, and takes the
+// send buffer of the first one that it finds.
 func (bu *Buffers) borrowFrom(l *Fragment, t *reliability.Token) bool {
 	for ; l != nil; l = l.next {
 		if l.hasSeg {
@@ -183,8 +182,8 @@ func (bu *Buffers) emptySeg(f *Fragment) {
 }
 
 // TakeControl takes a control buffer for a packet on channel c to the given address (see
-// port.Port.TakeControl). The result "ok" of TakeControl is false if the port has no buffer for
-// this packet now.
+// port.Port.TakeControl). The result "ok" of TakeControl says whether the port has a free buffer
+// for this packet.
 func (bu *Buffers) TakeControl(c *port.Channel, to fabric.Addr) (b fabric.Buf, ok bool) {
 	if b, ok = bu.Port.TakeControl(c, to); ok {
 		bu.Dirty = true
@@ -200,8 +199,8 @@ func (bu *Buffers) putSegment(c *port.Channel, t reliability.Token, to fabric.Ad
 	bu.segs[t].Describe(t, s)
 }
 
-// release frees an acknowledged send buffer. If the fabric still uses the buffer, the buffer
-// becomes free when the send completes.
+// release frees the send buffer of an acknowledged packet. If the fabric still uses the send
+// buffer, it becomes free when the send completes.
 func (bu *Buffers) release(t reliability.Token) {
 	ep := bu.segs[t].ep
 	if b := fabric.Buf(t); bu.Port.State[b]&port.Busy != 0 {
@@ -213,9 +212,9 @@ func (bu *Buffers) release(t reliability.Token) {
 	bu.giveSeg(ep, t)
 }
 
-// keepGathered returns true, and does not free the send buffer of an acknowledged packet, if the
-// fabric may still read payload from the application's memory. If keepGathered returns true, the
-// packet's fragment ends only when the fabric has completed the send.
+// keepGathered keeps the send buffer of an acknowledged packet if the fabric possibly still reads
+// payload from the application's memory, and reports whether it has done so. After keepGathered has
+// returned true, the packet's fragment ends only when the fabric has completed the send.
 func (bu *Buffers) keepGathered(t reliability.Token) bool {
 	b := fabric.Buf(t)
 	if bu.segs[t].gatherLen == 0 || bu.Port.State[b]&port.Busy == 0 {
@@ -257,8 +256,8 @@ func (bu *Buffers) recordsOf(t reliability.Token) []byte {
 	return bu.Port.Arena.Bytes(fabric.Buf(t))[frag.FragHeaderBytes:bu.segs[t].bytes]
 }
 
-// chain adds a fragment of the open shared packet to the list of fragments whose OnDone is called
-// when this packet is acknowledged.
+// chain adds a fragment of an open Pack to the list of those fragments whose OnDone is called when
+// the Pack is acknowledged.
 func (bu *Buffers) chain(p *openPack, f *Fragment) {
 	f.state, f.out, f.cursor, f.next = fragSent, 1, f.size, nil
 	if p.last == nil {

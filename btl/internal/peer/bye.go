@@ -25,7 +25,7 @@ func (ep *Endpoint) mayBeConnectedThere() bool {
 }
 
 // abortSeq returns the sequence number of the Bye of an aborted connection. Over a reliable fabric,
-// the number is 0.
+// the sequence number of this Bye is 0.
 func (ep *Endpoint) abortSeq() seq.Num {
 	if ep.ID.Counted {
 		return 0
@@ -34,8 +34,8 @@ func (ep *Endpoint) abortSeq() seq.Num {
 	return next
 }
 
-// MayBeNext reports whether n is a possible value of the peer's next sequence number. The Bye of an
-// aborted connection must have this sequence number.
+// MayBeNext reports whether the peer's next sequence number can be n. The Bye of an aborted
+// connection must have the peer's next sequence number.
 func (ep *Endpoint) MayBeNext(n seq.Num) bool {
 	if ep.ID.Counted {
 		return n == 0

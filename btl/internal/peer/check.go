@@ -10,7 +10,7 @@ import (
 )
 
 // Check verifies the whole state of a module's services and endpoints, and returns an error if the
-// state is inconsistent. The argument "closed" of Check is true if the fabric is closed.
+// state is inconsistent. The argument "closed" of Check says whether the fabric is closed.
 func (c *Checker) Check(all *Services, closed bool) error {
 	c.reset(all)
 	c.closed = closed
@@ -247,8 +247,8 @@ func (c *Checker) checkTables(all *Services) error {
 	return all.Pool.Check()
 }
 
-// CheckStats verifies the counters after Check. The argument "deferred" of CheckStats is true if a
-// packet was delivered to its handler, but is not counted as received yet.
+// CheckStats verifies the counters after Check. The argument "deferred" of CheckStats says whether
+// a packet was delivered to its handler, but is not counted as received yet.
 func (c *Checker) CheckStats(all *Services, deferred bool) error {
 	n := all.Count
 	waiting := int64(0) // delivered early, and not yet counted

@@ -6,7 +6,7 @@ import (
 	"gobtl/btl/internal/port"
 )
 
-// CheckIdle returns an error if any service still has work or holds resources (see
+// CheckIdle returns an error if a service still has work or holds resources, and nil otherwise (see
 // btl.Module.CheckIdle).
 func (all *Services) CheckIdle(closed bool) error {
 	if err := all.Pool.CheckIdle(); err != nil {

@@ -8,11 +8,11 @@ import (
 
 // Checker contains the intermediate results of btl.Module.Check.
 type Checker struct {
-	closed   bool       // the module, and with it the fabric
+	closed   bool       // the module and its fabric are closed
 	places   []place    // where each send buffer was found
 	held     []int      // send buffers on the wire or queued, by slot of their endpoint
-	round    uint32     // marks the fragments that this call has met
-	freeNext int        // free descriptors are looked at in turn, some in each call
+	round    uint32     // marks the fragments that this call has counted
+	freeNext int        // the next free descriptor to be verified
 	joined   int        // endpoints with a share of the credits
 	charged  int        // credits granted to all endpoints
 	timers   int        // endpoints with a timer
@@ -20,7 +20,7 @@ type Checker struct {
 	asmBytes int64      // reassembly memory of the endpoints
 	frags    [5]int     // descriptors by state
 	refs     int        // segments with a fragment
-	out      int        // the same number, as the fragments count
+	out      int        // the same number, from the counts in the fragments
 	regions  int        // fragments with a region of their own
 	packs    int        // open Packs
 	acks     owed.Tally // endpoints with an outstanding ACK
@@ -32,7 +32,7 @@ type Checker struct {
 type place uint8
 
 const (
-	placeNone   place = iota // not found: lent to the caller, or acknowledged and still posted
+	placeNone   place = iota // not found: lent to the caller, or acknowledged but still posted
 	placeFree                // on the list of free ones
 	placeQueued              // holds a fragment of a to-send list
 	placeWindow              // a number in the window of an endpoint
@@ -76,8 +76,9 @@ func (c *Checker) meet(f *Fragment) {
 	}
 }
 
-// ref records that Check has found a packet in flight of fragment f. ref returns an error if Check
-// has found more packets in flight than the fragment counts.
+// ref records that Check has found a packet in flight of fragment f. ref returns an error if the
+// number of packets in flight of f that Check has found exceeds the fragment's own count, and nil
+// otherwise.
 func (c *Checker) ref(i int, f *Fragment) error {
 	c.refs++
 	c.meet(f)

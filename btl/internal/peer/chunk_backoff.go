@@ -4,13 +4,12 @@ import (
 	"fmt"
 )
 
-// Over a reliable fabric, a peer without memory for a chunked fragment sends a Nack, and this
-// side sends the whole fragment again (Sent.resendWhole). Before each new attempt to send a refused
-// fragment, the endpoint sends no large fragments for some time (package backoff). Small fragments
-// do not pause.
+// Over a reliable fabric, a peer without memory for a chunked fragment sends a Nack, and this side
+// sends the whole fragment again (Sent.resendWhole). Before each new attempt to send a refused
+// fragment, the endpoint sends no large fragments for some time (package backoff).
 
 // The method "pauses" reports whether the next large fragment f must wait for the end of a pause
-// (package backoff). A partly sent fragment never waits.
+// (package backoff). A fragment of which a chunk was already sent never waits.
 func (ep *Endpoint) pauses(f *Fragment) bool {
 	return ep.pausing() && f.cursor == 0
 }

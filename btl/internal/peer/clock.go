@@ -4,9 +4,10 @@ import (
 	"gobtl/internal/mono"
 )
 
-// At sets the module's time at the beginning of any method except Progress. After At, the next call
-// of Progress examines the whole state, because the method that has called At possibly leaves work
-// to Progress. At ignores a time that is before the module's time.
+// At sets the module's time to "now" at the beginning of any method except Progress. After At, the
+// next call of Progress examines the whole state, because the method that has called At possibly
+// leaves work to Progress. At does not set the module's time back if "now" is earlier than the
+// module's time.
 func (all *Services) At(now mono.Time) {
 	all.Rest.Stir()
 	if now > all.Clock.Now {

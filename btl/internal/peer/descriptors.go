@@ -9,8 +9,8 @@ import (
 	"gobtl/frag"
 )
 
-// Descriptors is the pool of a module's fragment descriptors. Descriptors are allocated when they
-// are needed, and are lent to applications.
+// Descriptors is the pool of a module's fragment descriptors. A descriptor is allocated when it is
+// first needed, and is lent to the application.
 //
 //	free --lend--> with the caller --Send--> queued, sent, ended --giveBack--> free
 type Descriptors struct {
@@ -22,17 +22,18 @@ type Descriptors struct {
 
 	answers []*Fragment // idle descriptors for answers to peers
 
-	Payloads payload.Memory // where the bytes of fragments lie
+	Payloads payload.Memory // the memory of fragments' payloads
 
 	spare spare.Memory // idle memory that belongs to no descriptor
 }
 
-// ownBytesMax is the maximum memory, in bytes, that an unused descriptor keeps for its next Alloc.
-// Larger memory of unused descriptors goes to Descriptors.spare, whose size is limited.
+// ownBytesMax is the maximum size, in bytes, of the memory that an unused descriptor keeps for its
+// next Alloc. Memory of more than ownBytesMax moves from the unused descriptor to
+// Descriptors.spare, whose size is limited.
 const ownBytesMax = 4 << 10
 
-// takeOwn gives fragment f memory of sizeBytes for Alloc. takeOwn reuses memory of earlier
-// fragments if possible.
+// takeOwn gives fragment f memory of sizeBytes for Alloc. If possible, takeOwn reuses memory of
+// fragments that were freed before.
 func (ds *Descriptors) takeOwn(f *Fragment, sizeBytes int) {
 	if cap(f.own) >= sizeBytes {
 		return
@@ -45,7 +46,7 @@ func (ds *Descriptors) takeOwn(f *Fragment, sizeBytes int) {
 }
 
 // lend takes a free descriptor for an endpoint, or allocates a descriptor if the module has fewer
-// than Config.FragmentsMax. lend returns nil if the limits do not allow the endpoint another
+// than Config.FragmentsMax. lend returns nil if the limits do not allow the endpoint one more
 // descriptor at present.
 func (ds *Descriptors) lend(ep *Endpoint) (f *Fragment) {
 	most := ds.Config.FragmentsMax
@@ -79,8 +80,8 @@ func (ds *Descriptors) giveBack(f *Fragment) {
 	ds.idle = append(ds.idle, f)
 }
 
-// giveOwn takes the memory from a fragment that becomes unused, if the memory is larger than
-// ownBytesMax.
+// giveOwn moves the memory of a fragment that becomes unused to Descriptors.spare, if this memory
+// is larger than ownBytesMax.
 func (ds *Descriptors) giveOwn(f *Fragment) {
 	if cap(f.own) > ownBytesMax {
 		ds.spare.Give(f.own)
@@ -108,7 +109,7 @@ func (ds *Descriptors) giveBackAnswer(f *Fragment) {
 	ds.answers = append(ds.answers, f)
 }
 
-// FreeFrag frees a descriptor, and also the descriptor's send buffer if the buffer was never sent.
+// FreeFrag frees a descriptor, and the descriptor's send buffer if this buffer was never sent.
 func (ds *Descriptors) FreeFrag(f *Fragment) {
 	if f.Op != nil {
 		ds.Sent.endOp(f)
@@ -128,7 +129,7 @@ func (f *Fragment) isBye() bool { return f.tag == frag.TagBye && !f.put }
 // a peer's operation.
 func (f *Fragment) internal() bool { return f.answer || f.isBye() }
 
-// checkFree verifies up to eight free descriptors. Each call of checkFree verifies different
+// checkFree verifies up to eight free descriptors. Successive calls of checkFree verify different
 // descriptors, so that several calls verify all free descriptors.
 func (ds *Descriptors) checkFree(c *Checker) error {
 	const some = 8
@@ -144,8 +145,8 @@ func (ds *Descriptors) checkFree(c *Checker) error {
 	return nil
 }
 
-// check verifies that every descriptor is free, lent, queued, sent, or waiting for the call of its
-// OnDone.
+// check verifies that every descriptor is in one of five states: free, lent, queued, sent, or
+// waiting for the call of its OnDone.
 func (ds *Descriptors) check(c *Checker, most int) error {
 	found := len(ds.idle) + ds.lent + c.frags[fragQueued] + c.frags[fragSent] +
 		c.frags[fragEnded]
@@ -188,7 +189,7 @@ func (l *fragmentList) pop() *Fragment {
 }
 
 // remove removes the fragment f from the list, and returns the fragment before f. The result
-// "before" is nil if f was the first fragment.
+// "before" of the method "remove" is nil if f was the first fragment in the list.
 func (l *fragmentList) remove(f *Fragment) (before *Fragment) {
 	for g := l.first; g != f; g = g.next {
 		before = g
@@ -197,8 +198,8 @@ func (l *fragmentList) remove(f *Fragment) (before *Fragment) {
 	return before
 }
 
-// removeBehind removes the fragment f from the list. The argument "before" is the fragment before
-// f, or nil if f is the first fragment.
+// removeBehind removes the fragment f from the list. The argument "before" of removeBehind is the
+// fragment before f in the list, or nil if f is the first fragment.
 func (l *fragmentList) removeBehind(before, f *Fragment) {
 	at := &l.first
 	if before != nil {

@@ -15,14 +15,15 @@
 //
 // Three things help to read the code:
 //
-//   - Each part of Services is a type, in the files that services.go names. Nearly every part has a
-//     state of its own. A part of Services calls the other parts through its pointer to Services.
+//   - Each part of Services is a type, in the files that services.go names. Nearly every part of
+//     Services has a state of its own. One part of Services calls the methods of a different part
+//     through its pointer to Services.
 //   - Each endpoint of package btl contains an Endpoint, and each fragment of package btl contains
-//     a Fragment. Only this package changes their state.
+//     a Fragment. Only package peer changes the state of an Endpoint or a Fragment.
 //   - The code of package peer calls the packages btl and receive only through the functions in the
 //     struct Owner.
 //
 // To read the code, begin with services.go, and then follow a message through Sender.Send in
-// send.go, Links in link.go, and Sent in sent.go. Only one goroutine may use Services, which have
-// no lock and no clock.
+// send.go, Links in link.go, and Sent in sent.go. Only one goroutine may use the Services of a
+// module, because they have no lock.
 package peer

@@ -13,7 +13,7 @@ import (
 // Endings implements the end of endpoints.
 type Endings struct{ *Services }
 
-// byeDone ends an endpoint whose Bye is acknowledged, or whose Bye cannot be sent.
+// byeDone ends an endpoint whose Bye was acknowledged or cannot be sent.
 func (en Endings) byeDone(ep *Endpoint) {
 	if ep.Err() == nil {
 		en.End(ep, EventClosed, ErrClosed)
@@ -100,11 +100,11 @@ func (en Endings) failQueue(q *fragmentList, err error) {
 	}
 }
 
-// EndRestarted ends an endpoint whose peer has restarted. If the Reject does not prove a restart,
-// EndRestarted does nothing and returns false. A Reject proves a restart if it answers the AskLife
-// probe and comes from the peer's address. A Reject proves no restart if a packet of the peer's
-// known incarnation has arrived after the AskLife probe was sent. The argument "source" of
-// EndRestarted is the address of the sender of the Reject.
+// EndRestarted ends an endpoint whose peer has restarted. EndRestarted ends the endpoint only if
+// the Reject proves a restart, and reports whether it has done so. A Reject proves a restart if it
+// answers the AskLife probe and comes from the peer's address. If a packet of the peer's known
+// incarnation has arrived after the AskLife probe was sent, the Reject does not prove a restart.
+// The argument "source" of EndRestarted is the address of the sender of the Reject.
 func (en Endings) EndRestarted(tag uint64, r frag.Reject, source []byte) bool {
 	ep := en.Peers.Lookup(tag)
 	if ep == nil || ep.ID.State != StateConnected || r.Reason != frag.RejectStale ||
@@ -130,7 +130,8 @@ func (en Endings) PeerClosed(ep *Endpoint) {
 	en.Timers.Watches.Set(ep, en.Config.CloseTimeout)
 }
 
-// returnCredits makes the receive credits of an endpoint available to other endpoints.
+// returnCredits returns the credits of an endpoint's peer to the pool, from which they can be
+// granted to different peers.
 func (en Endings) returnCredits(ep *Endpoint) {
 	if ep.joined {
 		ep.joined = false
@@ -149,8 +150,8 @@ func (en Endings) EndTelling(ep *Endpoint, code uint16, ev Event, err error) {
 }
 
 // endDead ends an endpoint whose peer has not acknowledged a packet in time. If the path carries
-// small packets but no larger ones, the endpoint ends with ErrNarrow, and otherwise with
-// ErrPeerDead.
+// only packets below the base size of the path MTU search, the endpoint ends with ErrNarrow, and
+// otherwise with ErrPeerDead.
 func (en Endings) endDead(ep *Endpoint, v *liveness.Verdict) {
 	if en.Timers.Paths.Narrow(ep, 0) {
 		pathHost{en.Services}.EndNarrow(ep, ep.Path.Base)

@@ -47,7 +47,7 @@ type Endpoint struct {
 	ending  *ending                 // nil before the first call of needEnding
 	Flushes *flush.Queue[*Fragment] // calls of Flush and Fence; nil before the first one
 	Remote  *remote.Peer[*Fragment] // operations and answers; nil before the first one
-	// The fields of one byte are adjacent, and take 8 bytes in total.
+	// The boolean fields are adjacent, because they then take 8 bytes in total.
 	joined  bool  // has a share of the credits
 	Closing bool  // Close was called: a Bye is queued, sent, or acknowledged
 	bursts  bool  // the latest Pack had several messages
@@ -77,7 +77,7 @@ type route struct {
 	dataAddr     fabric.Addr
 	MTU          int   // largest datagram that is sent now
 	mtuMost      int32 // largest datagram that both sides accept
-	tinyMost     int32 // the same on the command channel
+	tinyMost     int32 // largest datagram on the command channel that both sides accept
 	FragBytesMax uint32
 }
 
@@ -105,7 +105,7 @@ func (r *route) addrOn(by via) fabric.Addr {
 	return r.cmdAddr
 }
 
-// UseSize sets the size of the largest datagram that may be sent to the peer.
+// UseSize sets the size of the largest datagram that this side may send to the peer.
 func (r *route) UseSize(mtuBytes int) { r.MTU = mtuBytes }
 
 // Tiny returns the size of the largest datagram that is sent to the peer on the command channel at
@@ -116,8 +116,8 @@ func (r *route) Tiny() int { return min(int(r.tinyMost), r.MTU) }
 // has ended.
 type ending struct {
 	err      error     // why it ended
-	byeAhead *Fragment // own Bye, acknowledged before older packets
-	closeAt  mono.Time // when Close took effect, on the axis of Clock.Unpaused
+	byeAhead *Fragment // this side's Bye, acknowledged before older packets
+	closeAt  mono.Time // when Close took effect, as a time of Clock.Unpaused
 }
 
 // needEnding returns the state of an endpoint that is closing or has ended. The first call of
@@ -129,7 +129,7 @@ func (ep *Endpoint) needEnding() *ending {
 	return ep.ending
 }
 
-// Err returns the reason why the endpoint ended, or nil before it has ended.
+// Err returns the reason why the endpoint has ended, or nil if the endpoint has not ended.
 func (ep *Endpoint) Err() error {
 	if ep.ending == nil {
 		return nil
@@ -137,7 +137,7 @@ func (ep *Endpoint) Err() error {
 	return ep.ending.err
 }
 
-// closeAt returns the time when Close took effect, or 0 if the endpoint is not closing.
+// closeAt returns the time when Close took effect, or 0 if Close has not taken effect.
 func (ep *Endpoint) closeAt() mono.Time {
 	if ep.ending == nil {
 		return 0
@@ -145,7 +145,7 @@ func (ep *Endpoint) closeAt() mono.Time {
 	return ep.ending.closeAt
 }
 
-// usable returns nil if messages can be sent to the peer, and otherwise an error with the reason.
+// usable returns nil if messages can be sent to the peer, and otherwise an error that says why not.
 func (ep *Endpoint) usable() error {
 	switch {
 	case ep.Err() != nil:
@@ -163,8 +163,8 @@ func (ep *Endpoint) Outstanding() (packets, fragments int) {
 		ep.small.queue.count + ep.large.queue.count + ep.pack.Records()
 }
 
-// MaxTiny is the size, in bytes, of the largest fragment that is sent to this peer on the command
-// channel.
+// MaxTiny returns the size, in bytes, of the largest fragment that is sent to the peer on the
+// command channel.
 func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.Tiny(), frag.KindFrag) }
 
 // Close queues a Bye with the given code after all fragments that wait to be sent.
@@ -205,8 +205,9 @@ func (en Endings) Abort(ep *Endpoint) {
 }
 
 // Expected returns the endpoint's landing.Expectation (the next expected chunk). The first call of
-// Expected allocates the Expectation. The argument "lands" of Expected is true if direct receive is
-// possible for the endpoint. If the argument "lands" was false in all calls, Expected returns nil.
+// Expected allocates the Expectation. The argument "lands" of Expected says whether direct receive
+// (of chunks to their final memory) is possible for the endpoint. As long as the argument "lands"
+// of Expected was false in all calls, Expected returns nil.
 func (ep *Endpoint) Expected(lands bool) *landing.Expectation[*Endpoint] {
 	if ep.Expects == nil && lands {
 		ep.Expects = landing.New(ep, &ep.Asm, ep.ID.Counted)

@@ -38,7 +38,7 @@ var (
 // btl.Module.Admit).
 type RefusedError struct {
 	Code  uint16 // the peer's code: see Refuse, Defer; 0 for a kept request
-	Later bool   // the peer deferred, or kept the request, until the handshake timed out
+	Later bool   // the peer has not decided on the request before the handshake timed out
 }
 
 func (e *RefusedError) Error() string {
@@ -51,7 +51,7 @@ func (e *RefusedError) Error() string {
 // Is makes errors.Is(err, ErrRefused) true for a RefusedError.
 func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
-// EndedError is an ErrPeerClosed that contains the reason which the peer has sent.
+// EndedError is an ErrPeerClosed that contains the peer's reason for closing the connection.
 type EndedError struct {
 	Code  uint16 // the code of the peer's CloseWith, or one of package frag
 	Owner bool   // Code was given to CloseWith

@@ -6,22 +6,23 @@ import (
 )
 
 // An endpoint's fragments wait in two flows (queues) until they are sent. The small flow is the
-// queue of fragments that fit into one packet. The small flow also includes the open Pack, a packet
-// to which small messages can still be added. The large flow is the queue of fragments that need
+// queue of fragments that fit into one packet. An open Pack (a packet to which small messages can
+// still be added) belongs to the small flow. The large flow is the queue of fragments that need
 // several packets (chunks). The send queues (flows) of all endpoints take turns by deficit round
-// robin (Shreedhar and Varghese 1995). A send queue waits for its turn at most until each other
-// queue has sent one quantum of bytes. A packet that is larger than the queue's remaining quantum
-// is still sent, and the excess is subtracted from the queue's next turn. The packet's size
-// therefore need not be known in advance.
+// robin (Shreedhar and Varghese 1995). A send queue waits for its turn at most until each queue
+// before it has sent one quantum of bytes. If a packet exceeds the rest of a queue's quantum, it is
+// sent nevertheless, and the excess is subtracted from the queue's next quantum. Therefore the size
+// of a packet need not be known before it is sent.
 //
-// A send queue that gets new fragments before its last quantum is used up is served before the
-// other queues, like the new flows of FQ-CoDel (RFC 8290). After being served early, a send queue
-// gets its next quantum after all other queues. Early service therefore lowers the latency of a
-// send queue, but does not raise its bandwidth.
+// A send queue that becomes active before its last quantum is used up is served first, like the new
+// flows of FQ-CoDel (RFC 8290). After a send queue was served first, it gets its next quantum only
+// after every active queue has got one. Being served first therefore lowers the latency of a send
+// queue, but does not raise its bandwidth.
 //
-// The two send queues of an endpoint share its send window. A small fragment that is sent
-// immediately does not wait for a turn. While both queues of an endpoint have fragments to send,
-// the numbers of bytes sent from the two queues differ by at most a quantum.
+// The two send queues of an endpoint share its send window. A small fragment that can be sent
+// immediately is sent without waiting for the turn of its queue. While both queues of an endpoint
+// have fragments to send, the numbers of bytes sent from the two queues differ by at most one
+// quantum.
 
 // flow is one of the two send queues of an endpoint, for small or for large fragments.
 type flow struct {
@@ -29,7 +30,7 @@ type flow struct {
 	queue                 fragmentList // the to-send list
 }
 
-// The type "sending" contains an endpoint's send queues, and the numbers of the endpoint's send
+// The type "sending" contains an endpoint's send queues, and the counts of the endpoint's send
 // buffers and descriptors.
 type sending struct {
 	small   flow          // fragments of one packet that wait to be sent
@@ -39,8 +40,8 @@ type sending struct {
 	sentIn  uint64 // the module's Clock.Epoch in which something was sealed last
 	fragIDs numbers.Fragments
 	buffers int32 // send buffers lent, queued or in flight
-	// The field "descriptors" of an Endpoint is the number of the endpoint's fragments that are lent,
-	// in progress, or ended but not reported to the application.
+	// The field "descriptors" of an Endpoint counts the endpoint's fragments that are lent, in
+	// progress, or ended but not yet reported to the application.
 	descriptors int32
 }
 
@@ -52,13 +53,13 @@ func (s *sending) flowAt(f *sched.Flow[*Endpoint]) *flow {
 	return &s.large
 }
 
-// quantum returns the number of bytes that a send queue may send in one turn.
+// quantum returns the number of bytes that a send queue is allowed to send in one turn.
 func (tx Sender) quantum() int {
 	return max(tx.Config.Limits.QuantumBytes, tx.Port.Data.MTUBytes)
 }
 
 // flowOf returns the flow (send queue) that contains a queued fragment. A Bye is the last fragment
-// in the queue of large fragments, and is sent when no other fragment waits.
+// in the queue of large fragments, and is sent when it is the only queued fragment.
 func (s *sending) flowOf(f *Fragment) *flow {
 	if f.large {
 		return &s.large
@@ -78,18 +79,18 @@ func (ep *Endpoint) bulk() bool {
 		!ep.pauses(f) && !ep.holds(f) && !f.placeless()
 }
 
-// lacksMemory reports whether a large fragment waits because the peer has refused an earlier chunk
-// for lack of memory. Puts and answers to gets do not wait for memory, because they need no
-// reassembly memory of the peer.
+// lacksMemory reports whether a large fragment waits because the peer has refused a chunk of this
+// endpoint for lack of memory. Puts and answers to gets do not wait for memory, because they need
+// no reassembly memory of the peer.
 func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 	return ep.Snd.NeedsMemory() && !f.put && !f.answer && !f.isBye()
 }
 
-// The method "overtakes" reports whether a small fragment may be sent or added to the open shared
-// packet without being queued. A small fragment must be queued if other small fragments must be
-// sent before it, or if a fence is pending. A small fragment must also be queued if small fragments
-// have used more than their share of the send window. For a fragment that is not urgent, the
-// argument f of "overtakes" can be nil.
+// The method "overtakes" reports whether a small fragment may be sent, or added to the open Pack (a
+// packet of several fragments), without being queued. A new small fragment must be queued if queued
+// small fragments must be sent before it, or if a fence is pending. A third reason for queueing is
+// that small fragments have used more than their share of the send window. For a fragment that is
+// not urgent, the argument f of the method "overtakes" can be nil.
 func (ep *Endpoint) overtakes(f *Fragment) bool {
 	first := ep.small.queue.first
 	return (first == nil || f != nil && f.urgent && !first.urgent) && !ep.Flushes.Fenced() &&
@@ -110,8 +111,8 @@ func (f *Fragment) hurry() {
 }
 
 // sentSmall records in Endpoint.balance that sizeBytes of small fragments were sent, so that large
-// fragments get an equal part of the send window. If no large fragment could have been sent
-// instead, sentSmall does nothing.
+// fragments get an equal part of the send window. sentSmall does nothing if the endpoint had no
+// large fragment that could have been sent at this time.
 func (ep *Endpoint) sentSmall(sizeBytes int) {
 	if ep.bulk() {
 		ep.balance.SentSmall(sizeBytes)
@@ -133,9 +134,8 @@ func (s *Scheduler) overtook(ep *Endpoint, sizeBytes int) {
 	s.Rearm(ep)
 }
 
-// spareMax is the maximum number of packets of the send window that are reserved for small
-// fragments. spareMax is also the maximum number of send buffers that are reserved for small
-// fragments.
+// spareMax is the maximum number of packets in the send window that are reserved for small
+// fragments, and equally the maximum number of send buffers that are reserved for them.
 const spareMax = 8
 
 // BulkRoom returns the number of packets of large fragments that the send window allows at present.
@@ -145,8 +145,8 @@ func (ep *Endpoint) BulkRoom() int {
 	return room - min(spareMax, (ep.Snd.InFlight()+room)/share)
 }
 
-// bulkBytes returns the number of bytes of large fragments that may be sent before it is the turn
-// of small fragments.
+// bulkBytes returns how many bytes of large fragments may be sent until it is the turn of the
+// endpoint's small fragments.
 func (ep *Endpoint) bulkBytes() int {
 	if first := ep.small.queue.first; first == nil || ep.Flushes.Behind(first.fence) {
 		return passBytes
@@ -173,8 +173,8 @@ func (f *flow) may() bool {
 			(ep.balance.MaySmall() || !ep.bulk())
 }
 
-// passBytes is the maximum number of bytes that one call of Progress sends. The limit passBytes
-// ensures that the next poll of the channels follows soon.
+// passBytes is the maximum number of bytes that one call of Progress sends. The limit on the bytes
+// sent in one call of Progress ensures that the next poll of the channels follows soon.
 const passBytes = 256 << 10
 
 // Serve sends from the send queues in turn, until limits.PassPackets packets or passBytes bytes
@@ -183,7 +183,7 @@ const passBytes = 256 << 10
 // opens the window.
 func (tx Sender) Serve() {
 	budget, bytes := tx.Config.Limits.PassPackets, passBytes
-	batched := len(tx.Port.Command.Batch) + len(tx.Port.Data.Batch) // used until Progress returns
+	batched := len(tx.Port.Command.Batch) + len(tx.Port.Data.Batch) // in use until Progress returns
 	for stuck := 0; budget > 0 && bytes > 0 && stuck < tx.Sched.Waiting(); {
 		turn := tx.Sched.Next()
 		ep := turn.Owner
@@ -207,8 +207,8 @@ func (tx Sender) Serve() {
 }
 
 // serveFlow sends packets in the turn of a send queue, at most "bytes" bytes and "budget" packets.
-// serveFlow returns the numbers of sent bytes and packets. The numbers of sent bytes and packets
-// are below the limits if no buffer is free or the channel is full.
+// serveFlow returns the numbers of sent bytes and packets. If no buffer is free or the channel is
+// full, serveFlow stops before it has reached these limits.
 func (tx Sender) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 	ep := f.Owner
 	for f.Deficit > 0 && sent < bytes && packets < budget && f.may() {

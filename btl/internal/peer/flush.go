@@ -52,8 +52,8 @@ func (fl Flushes) Fence(ep *Endpoint, now mono.Time) {
 	fl.Sched.Rearm(ep)
 }
 
-// sealForFlush seals the open shared packet, so that no later message is added to it. sealForFlush
-// returns the endpoint's next unused sequence number.
+// sealForFlush seals the open Pack (a packet of several messages), so that no message is added to
+// it after the flush. sealForFlush returns the endpoint's next unused sequence number.
 func (fl Flushes) sealForFlush(ep *Endpoint) seq.Num {
 	if ep.pack.Open() && ep.ID.State == StateConnected {
 		fl.Sched.overtook(ep, fl.Packs.sealPack(ep))
@@ -62,7 +62,7 @@ func (fl Flushes) sealForFlush(ep *Endpoint) seq.Num {
 }
 
 // NoteUntold records that a message without an OnDone function was lost after Send had accepted it.
-// The next Flush then reports the error err.
+// After NoteUntold, the next call of Flush reports the error err.
 func (ep *Endpoint) NoteUntold(err error) {
 	if ep.Err() == nil {
 		ep.flushQueue().Lost(err)
@@ -74,7 +74,7 @@ func (s *sending) lastQueued() flush.Tails[*Fragment] {
 }
 
 // SentUntil returns the lowest unused sequence number. The sequence number that is reserved for an
-// open shared packet counts as used.
+// open Pack (a packet of several messages) counts as used.
 func (ep *Endpoint) SentUntil() seq.Num {
 	_, next := ep.Snd.Window()
 	if ep.pack.Open() {
@@ -84,7 +84,7 @@ func (ep *Endpoint) SentUntil() seq.Num {
 }
 
 // markFlush is called when the last packet of fragment f was sent. After markFlush, each Flush that
-// has waited for f waits for the acknowledgement of all packets sent so far.
+// has waited for the sending of f waits for the acknowledgement of all packets sent so far.
 func (fl Flushes) markFlush(ep *Endpoint, f *Fragment) {
 	if ep.Flushes.Len() == 0 {
 		return
@@ -126,9 +126,10 @@ func (fl Flushes) failFlushes(ep *Endpoint) {
 	}
 }
 
-// ahead returns the queued fragment after which f must be inserted into the queue. The answer to a
-// peer's operation is inserted before the fragments that wait for a fence. An urgent fragment is
-// inserted before all fragments except earlier urgent ones.
+// ahead returns the queued fragment after which fragment f must be inserted into the queue, or nil
+// for the front of the queue. The answer to a peer's operation is inserted before the fragments
+// that wait for a fence. An urgent fragment is inserted after the urgent fragments that are already
+// queued, and before all fragments that are not urgent.
 func (ep *Endpoint) ahead(q *fragmentList, f *Fragment) (last *Fragment) {
 	if f.answer {
 		if f.fence = ep.Flushes.Met(); q.last == nil || !ep.Flushes.Behind(q.last.fence) {

@@ -33,7 +33,7 @@ type Fragment struct {
 	checked, unmet uint32 // scratch of Checker
 }
 
-// message is the part of a Fragment that is cleared before the Fragment is used for another
+// message is the part of a Fragment that is cleared before the Fragment is used for the next
 // message.
 type message struct {
 	Ep     *Endpoint
@@ -46,7 +46,7 @@ type message struct {
 	cursor uint32 // bytes handed to segments
 	cut
 	id  uint32
-	out uint32 // unacknowledged packets (reliable fabric: reads by the fabric, and the ACK)
+	out uint32 // unacknowledged packets (reliable fabric: pending reads, and the ACK)
 	confirmed
 	manner
 	seg    reliability.Token
@@ -66,8 +66,8 @@ type manner struct {
 	fence  uint32 // calls of Endpoint.Fence before it
 	large  bool   // in the queue of large fragments
 	put    bool
-	answer bool // answer of this side to an operation of the peer
-	urgent bool // counted in sending.urgent, and ahead of others
+	answer bool // this side's answer to an operation of the peer
+	urgent bool // counted in sending.urgent, and queued before the rest
 }
 
 // The type "confirmed" describes the ACK for which a fragment waits over a reliable fabric.
@@ -80,11 +80,12 @@ type confirmed struct {
 // chunk is sent.
 type cut struct {
 	first uint16 // size of the first chunk
-	chunk uint16 // size of the other chunks
+	chunk uint16 // size of each chunk after the first
 }
 
 // takeFrag returns a descriptor for a fragment of the given size in bytes. The possible errors of
-// takeFrag are ErrAgain, ErrTooLarge, and the error of an ended endpoint.
+// takeFrag are ErrAgain, ErrTooLarge, and, if the endpoint has ended, the error with which it has
+// ended.
 func (ds *Descriptors) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 	if err := ep.usable(); err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ func (ds *Descriptors) PreparePut(ep *Endpoint, mem []byte, target remote.Handle
 ) (*Fragment, error) {
 	if offset+uint64(len(mem)) < offset {
 		// PreparePut refuses a put whose end offset exceeds the range of uint64, because the peer would
-		// drop this put as malformed without an answer.
+		// drop this malformed put without an answer.
 		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, len(mem), offset)
 	}
 	f, err := ds.takeFrag(ep, len(mem))

@@ -24,8 +24,8 @@ const helloCredit = 1
 type handshakeHost struct{ all *Services }
 
 // OpenHandshakes initializes the module's handshakes with the contents of this side's Hello
-// packets. The argument "told" of OpenHandshakes contains the addresses of this side's two
-// channels, as they are announced to peers.
+// packets. The argument "told" of OpenHandshakes contains those addresses of this side's two
+// channels that are announced to peers.
 func (all *Services) OpenHandshakes(told [2][]byte) {
 	cfg := &all.Config
 	all.Handshakes.Init(&all.Peers, handshakeHost{all}, &frag.Hello{
@@ -50,8 +50,8 @@ func (h handshakeHost) Make(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoin
 }
 
 // NewEndpoint makes an endpoint and inserts the peer's two addresses into the fabric. NewEndpoint
-// returns ErrRefused if there are PeersMax endpoints, and ErrBadName for an address that the fabric
-// rejects.
+// returns ErrRefused if the module already has PeersMax endpoints, and ErrBadName if the fabric
+// rejects an address.
 func (all *Services) NewEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
 	if all.Peers.Full() {
 		all.Timers.Watches.AskSilent(func(*Endpoint) bool { return true })
@@ -102,8 +102,8 @@ func (h handshakeHost) Adopt(ep *Endpoint, data []byte, named *frag.Name) error 
 	return nil
 }
 
-// Move replaces the peer's addresses in an endpoint by the addresses of another module, which the
-// argument "to" names.
+// Move replaces the peer's addresses in an endpoint by the addresses of the module whose Name is
+// the argument "to".
 func (h handshakeHost) Move(ep *Endpoint, to *frag.Name) error {
 	all := h.all
 	if to.Provider != all.Port.WireName() {
@@ -171,7 +171,7 @@ func (h handshakeHost) Restarted(ep *Endpoint) {
 func (h handshakeHost) Supersede(old *Endpoint) { h.all.Timers.Watches.Supersede(old) }
 
 // Merge moves the connection state of the half-open endpoint "half" to the endpoint ep of the same
-// peer. The queues of fragments to send of ep stay unchanged.
+// peer. The send queues of the endpoint ep stay unchanged.
 func (h handshakeHost) Merge(ep, half *Endpoint) {
 	h.all.Timers.Watches.Take(ep, half)
 	h.leaveAddr(ep.cmdAddr)
@@ -258,7 +258,7 @@ func whyRejected(r frag.Reject) error {
 }
 
 // whyNot returns the error of an endpoint whose handshake has timed out. The error text of a
-// handshake time-out names the channels with and without an answer, because it is possible that a
+// handshake time-out says on which channels an answer has arrived, because it is possible that a
 // firewall on the path passes only one of the two ports.
 func (h handshakeHost) whyNot(ep *Endpoint) error {
 	hs := ep.ID.Handshake

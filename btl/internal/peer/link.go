@@ -23,15 +23,16 @@ type Links struct{ *Services }
 // only counts packets.
 //
 // The code for fragments, chunks, Packs and puts is the same for both kinds of link. Where the two
-// kinds of link differ, the code tests ID.Counted. The functions in this file are called for both
-// kinds of link, and choose between the code of link_seq.go and the code of link_counted.go.
+// kinds of link (sequenced and counted) differ, the code tests ID.Counted. The functions in this
+// file are called for both kinds of link, and choose between the code in link_seq.go and the code
+// in link_counted.go.
 
 // link is the part of an endpoint's state that depends on the kind of link (sequenced or counted).
 type link struct {
 	asking   bool    // the next ACK is a packet of its own and requests an ACK
 	asksFor  seq.Num // the requested ACK covers packets up to here
 	Refusals inbound.Refusals
-	Counts   *countedState // state of a counted link; otherwise it may be nil
+	Counts   *countedState // state of a counted link; on a sequenced link possibly nil
 }
 
 // features returns the optional protocol features of this side, as announced in a Hello.
@@ -67,9 +68,10 @@ func (ln Links) beginLink(ep *Endpoint, hello *frag.Hello) {
 	ln.Recovery.Join(&ep.Snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.ID.Selective)
 }
 
-// settleLink is called when the handshake is over, and begins the search for the path MTU. Over a
-// reliable fabric, there is no such search. Instead, settleLink repeats the first ACK if the peer
-// has confirmed the handshake, because an earlier ACK may have come too early.
+// settleLink is called when the handshake is over. Over an unreliable fabric, settleLink begins the
+// search for the path MTU. Over a reliable fabric, settleLink repeats the first ACK if the peer has
+// confirmed the handshake, because the peer has possibly dropped an ACK that arrived before its
+// handshake was over.
 func (ln Links) settleLink(ep *Endpoint, confirmed bool) {
 	switch {
 	case !ep.ID.Counted:
@@ -81,8 +83,9 @@ func (ln Links) settleLink(ep *Endpoint, confirmed bool) {
 	}
 }
 
-// seal makes a packet ready to be posted. seal sets the packet number and the ACK fields, writes
-// the header and starts the retransmission timer. seal returns the datagram's length in bytes.
+// seal makes a packet ready to be posted to the fabric: it sets the packet number and the ACK
+// fields, writes the header, and starts the retransmission timer. seal returns the datagram's
+// length in bytes.
 func (ln Links) seal(p *packet) int {
 	if p.ep.ID.Counted {
 		return ln.sealCounted(p)
@@ -90,8 +93,9 @@ func (ln Links) seal(p *packet) int {
 	return ln.sealSequenced(p)
 }
 
-// sealRun does for adjacent chunks what seal does for one packet, before their headers are written.
-// Over a reliable fabric, sealRun does nothing, because each chunk is sealed by itself.
+// sealRun does for several adjacent chunks what seal does for one packet, except that the caller
+// writes the headers after it. Over a reliable fabric, sealRun does nothing, because each chunk is
+// sealed separately.
 func (ln Links) sealRun(r *chunkRun, run []reliability.Token) {
 	if !r.ep.ID.Counted {
 		ln.sealRunSequenced(r, run)
@@ -134,16 +138,16 @@ func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
 	}
 }
 
-// recordAdded is called after a fragment was added to the endpoint's open shared packet. Over a
-// reliable fabric, recordAdded posts the shared packet if it holds enough fragments.
+// recordAdded is called after a fragment was added to the endpoint's open Pack (a packet of several
+// fragments). Over a reliable fabric, recordAdded posts the Pack if it holds enough fragments.
 func (pk Packs) recordAdded(ep *Endpoint) {
 	if ep.ID.Counted {
 		pk.postEarly(ep)
 	}
 }
 
-// The method "busy" reports whether the endpoint has packets in flight, whose send buffers become
-// free even if the endpoint sends nothing more.
+// The method "busy" reports whether the endpoint has packets in flight, because the send buffers of
+// these packets become free without more sends of the endpoint.
 func (ep *Endpoint) busy() bool {
 	if ep.ID.Counted {
 		return ep.Counts.Held > 0
@@ -151,19 +155,20 @@ func (ep *Endpoint) busy() bool {
 	return ep.Snd.InFlight() > 0
 }
 
-// idle reports whether fragment f has no packet in flight whose end will free a send buffer. Over a
-// reliable fabric, idle considers all packets in flight of the endpoint.
+// idle reports whether fragment f has no packet in flight, so that no send buffer of f will become
+// free. Over a reliable fabric, idle reports whether neither the fragment nor its endpoint has a
+// packet in flight.
 func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.ID.Counted || !ep.busy()) }
 
 // mayClose reports whether a Bye may be sent. A Bye must wait until the answers to all memory
-// operations have arrived. Over a reliable fabric, a Bye must also wait until all earlier fragments
-// are acknowledged, because a refused fragment is sent again.
+// operations have arrived. Over a reliable fabric, a Bye must in addition wait until all fragments
+// before it are acknowledged, because a fragment that the peer refuses is sent again.
 func (ep *Endpoint) mayClose() bool {
 	return (!ep.ID.Counted || ep.Counts.confirm.first == nil) && ep.Remote.Waiting() == 0
 }
 
-// The method "owed" reports whether an ACK or the first credits of the peer are outstanding, over a
-// reliable fabric.
+// Over a reliable fabric, the method "owed" reports whether an ACK or credits of the peer are
+// outstanding.
 func (ep *Endpoint) owed() bool {
 	return ep.ID.Counted && (ep.Snd.InFlight() > 0 || !ep.Snd.Open())
 }

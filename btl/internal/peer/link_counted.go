@@ -17,21 +17,21 @@ import (
 // A connection is a counted link if the fabric is reliable and ordered, and the peer has announced
 // a reliable and ordered fabric in its Hello (frag.FeatureReliable). The packets of a counted link
 // (over a reliable fabric) have no sequence numbers and no retransmission timers. A send buffer of
-// a counted link is free when the fabric has completed the send.
+// a counted link (over a reliable fabric) is free when the fabric has completed the send.
 //
 // All data packets of a counted link (over a reliable fabric) use the command channel, because the
-// fabric keeps the order only within a channel. Both sides of a counted link count the data
-// packets. A packet that requests an Ack contains the sender's count in the sequence number field.
-// The receiver answers on the data channel with an Ack packet, which contains the receiver's own
-// count. Acks that renew credits also use the data channel. Because of the credits, a slow peer
-// cannot fill the fabric's queues, which all peers share. If the packet count in a header differs
-// from the receiver's own count, the fabric has lost or reordered packets. A connection whose
-// packet counts differ ends with ErrLost.
+// fabric keeps the order only within a channel. Both sides of a counted link (over a reliable
+// fabric) count the data packets. A packet that requests an Ack contains the sender's packet count
+// in the sequence number field. The receiver answers on the data channel with an Ack packet, which
+// contains the receiver's packet count. All Acks of a counted link, including those that renew
+// credits, use the data channel. Because of the credits, a slow peer cannot fill the fabric's
+// queues, which all peers share. If the packet count in a header differs from the receiver's packet
+// count, the fabric has lost or reordered packets, and the connection ends with ErrLost.
 //
 // On a counted link (over a reliable fabric), no data is sent before the peer's first Ack, which
-// shows that the peer is ready to receive. Refused packets are also counted. The Nack for a packet
-// is sent before the Ack that covers the packet. If the peer had no memory for a fragment in
-// chunks, the whole fragment is sent again.
+// shows that the peer is ready to receive. Packets that the receiver refuses are counted like
+// accepted packets. The Nack for a refused packet is sent before the Ack that covers the packet. If
+// the peer had no memory for a fragment of several chunks, the whole fragment is sent again.
 
 type countedState struct {
 	confirm   fragmentList    // completely sent, not acknowledged, oldest first
@@ -40,7 +40,7 @@ type countedState struct {
 	pause     backoff.Pause   // before a fragment is sent again (chunk_backoff.go)
 	Held      int             // send buffers whose sends are not complete in the fabric
 	postSince seq.Num         // the peer's next packet at the time of the latest Pack
-	postAt    uint32          // number of messages at which a Pack is posted before it is full
+	postAt    uint32          // number of messages at which an unfilled Pack is posted
 }
 
 // The type "nacks" records the latest Nack of the peer. The peer sends Nacks in the order of the
@@ -50,7 +50,7 @@ type nacks struct {
 	some   bool         // a Nack has arrived for a packet that is not acknowledged
 	latest seq.Num      // the packet of the latest Nack
 	told   inbound.Tags // the tags that the peer has refused in this packet
-	passed *Fragment    // the last of the fragments in "confirm" that end before this packet
+	passed *Fragment    // the last fragment in "confirm" that ends before this packet
 }
 
 // In nacks.told, the tag wholePacket stands for all messages of a packet. The tag wholePacket is
@@ -58,8 +58,8 @@ type nacks struct {
 const wholePacket = frag.TagBye
 
 // isNew records a Nack for packet n. The argument "tag" of isNew is the refused tag, or
-// wholePacket. isNew returns false for a repeated Nack, and for a Nack of an earlier packet than
-// that of the latest Nack.
+// wholePacket. isNew reports whether the Nack is neither a repetition nor for a packet that was
+// sent before the packet of the latest Nack.
 func (k *nacks) isNew(n seq.Num, tag uint8) bool {
 	if k.some && (n.Before(k.latest) || n == k.latest && k.told.Has(tag)) {
 		return false
@@ -74,7 +74,8 @@ func (k *nacks) isNew(n seq.Num, tag uint8) bool {
 // The method "acked" forgets the latest Nack if the peer has acknowledged the refused packet.
 func (k *nacks) acked(until seq.Num) { k.some = k.some && until.Before(k.latest) }
 
-// refused returns the first fragment that ends in packet n or later, and the fragment before it.
+// refused returns the first fragment that ends in packet n or in a packet after n, and the fragment
+// before this fragment.
 func (c *countedState) refused(n seq.Num) (f, before *Fragment) {
 	f, before = c.confirm.first, c.nacks.passed
 	if before != nil {
@@ -108,7 +109,7 @@ func (ln Links) sealCounted(p *packet) int {
 	p.Conn, p.Seq = ep.ID.Peer.Tag, 0
 	last := p.Kind != frag.KindChunk ||
 		p.OffsetBytes+uint32(p.PayloadLen) == p.SizeBytes &&
-			p.Flags&frag.FlagOp == 0 // the notification is the last packet of an operation
+			p.Flags&frag.FlagOp == 0 // the notice is the last packet of an operation
 	if f != nil && last {
 		f.until = n
 	}
@@ -134,9 +135,9 @@ func (ln Links) sealCounted(p *packet) int {
 }
 
 // express posts a message over a reliable fabric immediately, in a control buffer instead of a send
-// buffer. If the message cannot be sent immediately, for example because the fabric has no room,
-// express returns false. If express returns false, the endpoint's state is unchanged, except that a
-// packet number can be skipped.
+// buffer. express reports whether it has posted the message, which can fail, for example, because
+// the fabric has no room. If express returns false, the endpoint's state is unchanged, except that
+// a packet number is possibly skipped.
 func (tx Sender) express(ep *Endpoint, tag uint8, data []byte) bool {
 	c := &tx.Port.Command
 	b, free := tx.Port.PeekControl()
@@ -164,8 +165,8 @@ func (tx Sender) express(ep *Endpoint, tag uint8, data []byte) bool {
 }
 
 // roomOn returns the number of packets that the endpoint may send on channel c at present. Over a
-// reliable fabric, which queues packets, roomOn also limits the number of the endpoint's
-// uncompleted sends.
+// reliable fabric, which queues packets, roomOn limits in addition the number of the endpoint's
+// sends that the fabric has not completed.
 func (ep *Endpoint) roomOn(c *port.Channel) int {
 	room := c.Room()
 	if !ep.ID.Counted {
@@ -188,8 +189,8 @@ func (c *countedState) await(f *Fragment, hasUntold bool) {
 	}
 }
 
-// tellRefusals sends the queued Nacks, which must be sent before the next Ack. tellRefusals returns
-// false if the channel has no room for all Nacks.
+// tellRefusals sends the queued Nacks, which must be sent before the next Ack, and reports whether
+// the channel had room for all of these Nacks.
 func (ak *Acks) tellRefusals(ep *Endpoint) bool {
 	if !ep.ID.Counted {
 		return true

@@ -37,9 +37,9 @@ func (ln Links) sealSequenced(p *packet) int {
 	return sizeBytes
 }
 
-// isLoneReply reports whether the next packet is a lone reply, a packet whose ACK the peer may
-// delay. A packet is a lone reply if it contains the first ACK for packets from the peer, no other
-// packet is in flight, and no application waits for the packet's ACK.
+// isLoneReply reports whether the next packet is a lone reply, which is a packet whose ACK the peer
+// is allowed to delay. A packet is a lone reply if it contains the first ACK for packets from the
+// peer, no other packet is in flight, and no application waits for the packet's ACK.
 func (ln Links) isLoneReply(p *packet, channel reliability.Channel) bool {
 	ep := p.ep
 	return p.Kind == frag.KindFrag && p.Tag <= frag.TagUserMax && p.frag == nil &&
@@ -62,7 +62,7 @@ func (ln Links) stamp(p *packet) {
 	ep.sentIn = ln.Clock.Epoch
 }
 
-// Of the chunks of a run, only the first one can contain an ACK.
+// Only the first of the adjacent chunks in a run can contain an ACK.
 func (ln Links) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	ln.stamp(&r.packet)
 	r.first = r.ep.Snd.AdmitRun(run)

@@ -8,27 +8,29 @@ import (
 	"gobtl/reliability"
 )
 
-// Adjacent large fragments in a queue can share a packet, which contains the end of one fragment
-// and as much of the beginning of the next one as fits. Because of shared packets, a stream of
-// messages of any size can fill packets of equal size, which is good for segmentation offload. Only
-// fragments that are already queued share packets, so that no fragment is delayed by the sharing.
+// Two adjacent large fragments in a queue can share a packet, which contains the end of the first
+// fragment and as much of the beginning of the second fragment as fits. Because of shared packets,
+// a stream of messages of any size can fill packets of equal size, which is good for segmentation
+// offload. Only fragments that are already queued share packets, so that no fragment waits for a
+// fragment to share its packet.
 //
 //	queue:    A           B               C
 //	packets:  A   A   A+B   B   B   B   B+C  ...  sendChunks, sendMixed, sendChunks, sendMixed
 
 const (
-	// pieceBytesMin is the minimum number of bytes of a fragment's beginning in a packet that it
-	// shares with another fragment.
+	// pieceBytesMin is the minimum number of bytes from the beginning of a large fragment in a packet
+	// that also contains the end of the previous fragment.
 	pieceBytesMin = 1
-	// splitsMax is the maximum distance between the ids of the oldest and of the newest incomplete
-	// chunked fragment.
+	// splitsMax is the maximum difference between the id of the newest and the id of the oldest
+	// incomplete fragment that is sent in chunks.
 	splitsMax = frag.ActiveMax
 	// mixMTUBytesMax is the largest MTU, in bytes, at which large fragments share packets. Its
 	// value is the MTU of Ethernet jumbo frames.
 	mixMTUBytesMax = 9000
 )
 
-// mixable reports whether a large fragment is allowed to share packets with other large fragments.
+// mixable reports whether a large fragment is allowed to share its first and its last packet with a
+// second large fragment.
 func (pk Packs) mixable(ep *Endpoint, f *Fragment) bool {
 	return !ep.ID.Counted && ep.MTU <= mixMTUBytesMax && pk.Config.PackBytes > 1 && f.flags() == 0 &&
 		!f.Data.Scattered() && f.tag <= frag.TagUserMax && !ep.Flushes.Behind(f.fence)
@@ -73,9 +75,9 @@ type mix struct {
 	begins *Fragment // the fragment that begins in this packet, if any
 }
 
-// sendMixed sends one packet with the rest of the first large fragment and as much of the next
-// queued fragments as fits. sendMixed returns the packet's length in bytes, or 0 if the packet
-// cannot be sent at present.
+// sendMixed sends one packet with the rest of the first queued large fragment and as many bytes of
+// the next queued fragments as fit. sendMixed returns the packet's length in bytes, or 0 if the
+// packet cannot be sent at present.
 func (pk Packs) sendMixed(ep *Endpoint) int {
 	c, to := ep.bulkPath()
 	if ep.roomOn(c) <= 0 || len(c.Batch) >= port.BatchMax/2 || ep.BulkRoom() <= 0 {
@@ -121,14 +123,14 @@ func (pk Packs) sendMixed(ep *Endpoint) int {
 }
 
 // add copies the rest of a fragment, or as much of its beginning as fits, to the shared packet. add
-// returns false if no byte of the fragment fits, or if the fragment is not allowed to share a
-// packet.
+// reports whether it has added bytes of the fragment, which requires that at least one byte fits,
+// and that the fragment is allowed to share a packet.
 func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 	room := ep.MTU - x.bytes - frag.RecordHeaderBytes
 	if !ep.All.Packs.mixable(ep, f) || ep.holds(f) {
 		return false
 	}
-	if f.cursor > 0 { // only the first fragment, for which there is room
+	if f.cursor > 0 { // only for the first fragment, which always fits
 		x.putPiece(f, f.Data.Bytes[f.cursor:])
 		x.ends++
 		ep.All.Count[stats.CntSentPieces]++
@@ -162,8 +164,9 @@ func (x *mix) putPiece(f *Fragment, payload []byte) {
 // numberFragment gives a fragment the next id.
 func (ep *Endpoint) numberFragment(f *Fragment) { f.id = ep.fragIDs.Take(ep.Snd.Window()) }
 
-// mayNumber reports whether an id is available for another fragment. The latest fragment id must be
-// less than "most" ahead of the id of the oldest fragment that is possibly incomplete.
+// mayNumber reports whether an id is available for one more fragment. An id is available if the
+// latest fragment id is less than "most" ahead of the id of the oldest fragment that is possibly
+// incomplete.
 func (ep *Endpoint) mayNumber(most uint32) bool {
 	oldest, next := ep.Snd.Window()
 	return ep.fragIDs.MayTake(most, oldest, next)

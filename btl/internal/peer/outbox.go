@@ -9,9 +9,9 @@ import (
 )
 
 // Outbox queues notifications of ended sends, endpoint events and completed flushes for the
-// application. The application receives the notifications by callbacks, or polls for them with
-// Pull. Callbacks run after Progress has updated the protocol state. A callback is therefore
-// allowed to call any method except Progress.
+// application. The application receives these notifications by callbacks, or polls for them with
+// Pull. Callbacks run after Progress has updated the protocol state, so that a callback is allowed
+// to call any method except Progress.
 //
 //	complete --> ended ----+--> btl: OnDone, OnEndpoint, functions of Flush
 //	fail, Connected,       |    or
@@ -95,10 +95,11 @@ func (ob *Outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
 	ob.notices.Push(Notice{Ep: ep, Kind: NoteFlush, Flushed: fn, Err: err})
 }
 
-// TellRoom sets whether the owner is notified when a call that has returned ErrAgain can succeed.
+// TellRoom sets whether the application is notified when a call that has returned ErrAgain can
+// succeed.
 func (ob *Outbox) TellRoom(on bool) { ob.tellsRoom = on }
 
-// Pull sets whether the owner polls for notifications instead of receiving callbacks.
+// Pull sets whether the application polls for notifications instead of receiving callbacks.
 func (ob *Outbox) Pull(on bool) {
 	ob.Pulled = on
 	ob.Rest.Stir()
@@ -110,15 +111,15 @@ func (ob *Outbox) Pull(on bool) {
 }
 
 // EndByes ends the endpoints whose Byes were acknowledged or could not be sent. EndByes is for an
-// owner that polls for notifications.
+// application that polls for notifications.
 func (ob *Outbox) EndByes() {
 	for f := ob.byes.pop(); f != nil; f = ob.byes.pop() {
 		ob.Endings.byeDone(f.Ep)
 	}
 }
 
-// NextEnded removes and returns the fragment whose send ended first, or nil if there is none. The
-// caller must free the returned fragment by Descriptors.FreeFrag.
+// NextEnded removes and returns the fragment whose send ended first, or nil if no ended fragment is
+// queued. The caller must free the returned fragment by Descriptors.FreeFrag.
 func (ob *Outbox) NextEnded() *Fragment {
 	for f := ob.ended.pop(); f != nil; f = ob.ended.pop() {
 		if !f.isBye() {
@@ -129,11 +130,10 @@ func (ob *Outbox) NextEnded() *Fragment {
 	return nil
 }
 
-// NextNotice removes and returns the oldest notice. If there is no notice, NextNotice returns
-// false.
+// NextNotice removes and returns the oldest notice, and reports whether there was a notice.
 func (ob *Outbox) NextNotice() (Notice, bool) { return ob.notices.Pop() }
 
-// ToPull reports whether notifications are queued for an owner that polls for them.
+// ToPull reports whether notifications are queued for an application that polls for them.
 func (ob *Outbox) ToPull() bool {
 	return ob.Pulled && (ob.ended.first != nil || ob.notices.Len() > 0)
 }

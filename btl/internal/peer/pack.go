@@ -16,10 +16,10 @@ type Packs struct{ *Services }
 // Pack, and each fragment in it a record.
 //
 // The first small fragment to a peer is sent immediately in its own packet, because a single
-// message must not wait for other messages. Until the next call of Progress, all following small
-// fragments are copied to one send buffer, the open Pack. When a shared packet is sealed, it gets
-// its sequence number, acknowledgement and retransmission timer. The shared packet is sealed and
-// added to its channel's batch when one of the following events occurs:
+// message must not wait for messages that might follow. Until the next call of Progress, all
+// following small fragments are copied to one send buffer, the open Pack. When a shared packet
+// (Pack) is sealed, it gets its sequence number, acknowledgement and retransmission timer. A shared
+// packet (Pack) is sealed and added to its channel's batch when one of the following events occurs:
 //
 //  - The Pack has no room for the next fragment.
 //  - The next call of Progress begins.
@@ -32,16 +32,16 @@ type Packs struct{ *Services }
 // Progress.
 //
 // A burst of small messages costs one system call for the first message and one system call for all
-// following messages. If an earlier burst is in flight, a burst needs only one system call, because
-// its first message is also added to the shared packet. If its endpoint has no packet in flight, a
-// message is always sent immediately.
+// following messages. If the previous burst is still in flight, a burst needs only one system call,
+// because its first message is added to the shared packet like the rest. A message to an endpoint
+// without packets in flight is always sent immediately.
 //
-// While a shared packet is open, its endpoint stays in the scheduler's list. The endpoint's next
-// sequence number is reserved for the open shared packet, so that no other packet of the endpoint
-// is sealed before the shared packet. A shared packet is opened only while the send window allows a
-// packet. Sealing a shared packet is therefore always possible.
+// While a shared packet (Pack) is open, its endpoint stays in the scheduler's list. The endpoint's
+// next sequence number is reserved for the open Pack (a shared packet), so that no packet of the
+// endpoint is sealed before the Pack. A shared packet (Pack) is opened only while the send window
+// allows a packet, so that it can always be sealed.
 
-// openPack is a shared packet to which small fragments of an endpoint can still be added.
+// openPack is a shared packet (Pack) to which small fragments of an endpoint can still be added.
 type openPack struct {
 	last *Fragment         // last fragment that has an OnDone; segment.frag is the first
 	seg  reliability.Token // the send buffer of the Pack
@@ -49,9 +49,9 @@ type openPack struct {
 }
 
 // The method "unbatched" reports whether the next message must be sent immediately, without waiting
-// for messages that could share its packet, or packets that could share its batch. The method
-// "unbatched" returns true if the endpoint has no burst in flight, and has sent no packet in the
-// present epoch (a call of Progress, or the time between two calls).
+// for messages that could share its packet, or packets that could share its batch. This is the case
+// if the endpoint has no burst of messages in flight, and has sent no packet in the present epoch
+// (a call of Progress, or the time between two calls).
 func (ep *Endpoint) unbatched() bool {
 	return ep.sentIn != ep.All.Clock.Epoch && (!ep.bursts || !ep.busy())
 }
@@ -65,17 +65,18 @@ func (pk Packs) fits(ep *Endpoint, sizeBytes int) bool {
 	return 2*(sizeBytes+frag.RecordHeaderBytes) <= pk.packBytesMax(ep)-frag.FragHeaderBytes
 }
 
-// packable reports whether fragment f is allowed to share a packet. The fragments of the transport
-// itself, memory operations, and fragments in several memory segments must not share a packet.
+// packable reports whether fragment f is allowed to share a packet. A fragment must not share a
+// packet if it is urgent, belongs to the transport itself or to a memory operation, or consists of
+// several memory blocks.
 func (pk Packs) packable(ep *Endpoint, f *Fragment) bool {
 	return !f.urgent && !f.put && f.Op == nil && !f.Data.Scattered() && f.tag <= frag.TagUserMax &&
 		pk.fits(ep, int(f.size))
 }
 
-// packSend copies the packable fragment f to the endpoint's open shared packet, and returns true.
-// If f cannot share a packet at present, for example because other fragments are queued before f,
-// packSend returns false. After packSend has returned true, the caller still owns the descriptor of
-// f unless f.signal is set.
+// packSend copies the packable fragment f to the endpoint's open Pack (shared packet), and reports
+// whether it has done so. packSend returns false if f cannot share a packet at present, for example
+// because fragments are queued before f. After packSend has returned true, the caller still owns
+// the descriptor of f unless f.signal is set.
 func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
 	if !ep.overtakes(nil) || ep.ID.State != StateConnected {
 		return false
@@ -94,8 +95,8 @@ func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
 	return true
 }
 
-// packData copies a message without a descriptor to the endpoint's open shared packet. packData
-// returns false if the message cannot share a packet at present.
+// packData copies a message without a descriptor to the endpoint's open Pack (shared packet), and
+// reports whether the message can share a packet at present.
 func (pk Packs) packData(ep *Endpoint, tag uint8, data []byte) bool {
 	if !ep.overtakes(nil) || ep.ID.State != StateConnected || !pk.fits(ep, len(data)) {
 		return false
@@ -118,8 +119,8 @@ func (pk Packs) packData(ep *Endpoint, tag uint8, data []byte) bool {
 	return true
 }
 
-// Over a reliable fabric, the first shared packet after a packet from the peer is posted as soon as
-// it contains postFirst fragments, even if it is not full.
+// Over a reliable fabric, the first shared packet (Pack) after a packet from the peer is posted as
+// soon as it contains postFirst fragments, even if it is not full.
 const postFirst = 16
 
 // postEarly posts the open shared packet of an endpoint over a reliable fabric if the packet
@@ -139,9 +140,9 @@ func (pk Packs) postEarly(ep *Endpoint) {
 	}
 }
 
-// packRoom ensures that the open shared packet, if there is one, has room for a fragment of
-// sizeBytes. If the shared packet has too little room, packRoom seals it and adds it to the
-// channel's batch. packRoom returns false if the batch is too full.
+// packRoom ensures that the open shared packet (Pack), if there is one, has room for a fragment of
+// sizeBytes. If the open Pack has too little room, packRoom seals it and adds it to the channel's
+// batch. packRoom returns false if the batch has no room for the Pack, and true otherwise.
 func (pk Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.Fits(sizeBytes, pk.packBytesMax(ep)) {
 		return true
@@ -154,9 +155,10 @@ func (pk Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
 }
 
 // openPack takes a send buffer for a new shared packet that begins with fragment f, and copies f to
-// the buffer. If f already has a buffer, this buffer becomes the shared packet without a copy,
-// because a shared packet with only one fragment has the layout of an ordinary packet. openPack
-// returns false if the send window allows no packet, or if no buffer is free.
+// the buffer. If fragment f already has a buffer, this buffer becomes the shared packet without a
+// copy, because a shared packet with only one fragment has the layout of an ordinary packet.
+// openPack reports whether it has opened the packet, which requires that the send window allows a
+// packet, and that a buffer is free.
 func (pk Packs) openPack(ep *Endpoint, f *Fragment) bool {
 	if !ep.Snd.Open() ||
 		!f.hasSeg && !pk.Buffers.takeSeg(ep, &f.seg) && !pk.Buffers.borrowSeg(f, &f.seg) {
@@ -217,8 +219,8 @@ func (pk Packs) sendPack(ep *Endpoint) int {
 	return pk.sealPack(ep)
 }
 
-// SendPacks sends the open shared packets of those queues whose turn it is. Progress calls
-// SendPacks at its beginning, before it polls the channels.
+// SendPacks sends the open shared packets (Packs) of those send queues whose turn it is. Progress
+// calls SendPacks at its beginning, before it polls the channels.
 func (pk Packs) SendPacks() {
 	for turn := pk.Sched.Fresh(); turn != nil && pk.Sched.Packs > 0; {
 		next, ep := turn.Next(), turn.Owner

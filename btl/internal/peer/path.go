@@ -28,8 +28,8 @@ func (ep *Endpoint) PathState() Path {
 	}
 }
 
-// The method "holds" reports whether a large fragment must wait for the reply to the first path MTU
-// probe.
+// The method "holds" reports whether a large fragment must wait until the first path MTU probe is
+// answered or counts as lost.
 func (ep *Endpoint) holds(f *Fragment) bool {
 	return f.size > heldBytes && f.cursor == 0 && !f.isBye() && !ep.ID.Counted &&
 		ep.Path.FirstProbePending()

@@ -67,8 +67,8 @@ func (ov *Overcommit) Open() {
 	}
 }
 
-// TendOvercommit sends a Ping if a round-trip measurement was requested. TendOvercommit also checks
-// whether the receive buffer was overrun.
+// TendOvercommit sends a Ping if a round-trip measurement was requested, and checks whether the
+// receive buffer was overrun.
 func (ov *Overcommit) TendOvercommit() {
 	if ep := ov.measure; ep != nil {
 		ov.measure = nil

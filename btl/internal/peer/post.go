@@ -12,8 +12,8 @@ import (
 	"gobtl/reliability"
 )
 
-// The method "post" passes a channel's batch to the fabric. A packet that must be held back, as a
-// test for optimistic ACKs, is first removed from the batch.
+// The method "post" passes a channel's batch to the fabric. A packet that must be held back
+// (numbered but not sent), as a test for optimistic ACKs, is first removed from the batch.
 func (bu *Buffers) post(c *port.Channel) {
 	if bu.Source.Due(c.Which) {
 		bu.withholdOne(c)
@@ -22,7 +22,7 @@ func (bu *Buffers) post(c *port.Channel) {
 	bu.SettleSends()
 }
 
-// PostAll posts the batches of both channels, and also the free receive buffers.
+// PostAll posts the batches of both channels, and the free receive buffers.
 func (bu *Buffers) PostAll() {
 	for _, c := range [...]*port.Channel{&bu.Port.Command, &bu.Port.Data} {
 		if bu.Source.Due(c.Which) && len(c.Batch) > 0 {
@@ -34,7 +34,8 @@ func (bu *Buffers) PostAll() {
 }
 
 // SettleSends handles the sends that the fabric has refused, and frees the buffers that the fabric
-// no longer uses. If the fabric accepts packets again, SettleSends lets the flows send.
+// no longer uses. If the fabric accepts packets again, SettleSends lets the flows (send queues)
+// send.
 func (bu *Buffers) SettleSends() {
 	if !bu.Port.Settled() { // inlined: nearly always true
 		bu.settleSome()
@@ -72,7 +73,7 @@ func (bu *Buffers) pathRefused(s *fabric.Send, err error) {
 
 // BreakOff is called when the fabric could not send the packet in buffer b. If the packet belongs
 // to a connection over a reliable fabric, BreakOff schedules the end of the endpoint. BreakOff does
-// not end the endpoint itself, because BreakOff may be called within Send.
+// not end the endpoint immediately, because BreakOff can be called within a call of Send.
 func (bu *Buffers) BreakOff(b fabric.Buf) {
 	if ep := bu.owner(b); ep != nil {
 		bu.Timers.breakOffTo(ep)
@@ -104,8 +105,9 @@ func (bu *Buffers) letGo(b fabric.Buf) {
 }
 
 // LeaveLate posts the packets of a burst before Progress polls the channels, and restarts the
-// packets' retransmission timers. Timers of packets that the fabric refused during the latest
-// call of Progress are not restarted, so that an unreachable peer is eventually declared dead.
+// retransmission timers of these packets. LeaveLate does not restart the timers of packets that the
+// fabric refused during the latest call of Progress, so that an unreachable peer is eventually
+// declared dead.
 func (bu *Buffers) LeaveLate() {
 	c, some := &bu.Port.Data, false
 	for i := range c.Batch {
@@ -124,8 +126,8 @@ func (bu *Buffers) LeaveLate() {
 }
 
 // withholdOne removes one packet from the batch, as a test for peers that acknowledge packets
-// before their arrival (reliability.Sender.Withhold). The packet that withholdOne removes must not
-// have been sent before, and must be followed in the batch by another packet to the same peer.
+// before their arrival (reliability.Sender.Withhold). The packet that withholdOne removes was never
+// sent, and a packet to the same peer follows it in the batch.
 func (bu *Buffers) withholdOne(c *port.Channel) {
 	from := bu.Source.Withhold(c.Which)
 	count := uint32(len(c.Batch))
@@ -141,8 +143,8 @@ func (bu *Buffers) withholdOne(c *port.Channel) {
 	}
 }
 
-// withholdable reports whether the packet at the given index of a batch may be held back (not
-// sent), and returns the packet's endpoint and sequence number.
+// withholdable reports whether the packet at the given index of a batch may be held back (numbered
+// but not sent), and returns the packet's endpoint and sequence number.
 func (bu *Buffers) withholdable(batch []fabric.Send, at uint32) (ep *Endpoint, n seq.Num, ok bool) {
 	s := &batch[at]
 	if int(s.Buf) >= len(bu.segs) || bu.Port.State[s.Buf] != port.Busy ||

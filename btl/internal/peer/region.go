@@ -8,16 +8,16 @@ import (
 // Region is memory that peers are allowed to access.
 type Region = remote.Region[*Fragment]
 
-// Withdraw ends the access of peers to an exposed region, and ends the replies to gets that read
-// from the region.
+// Withdraw ends the access of peers to an exposed region, and ends the replies to those gets that
+// read from the region.
 func (en Endings) Withdraw(r *Region) {
 	en.Rest.Stir()
 	en.Remote.Withdraw(r)
 	en.endReads(r)
 }
 
-// endReads ends the replies to gets that read from a closed region. endReads drops the unsent part
-// of each reply, and reports to the peer that the get has failed.
+// endReads ends the replies to those gets that read from a closed region. endReads drops the unsent
+// part of each of these replies, and reports to the peer that the get has failed.
 func (en Endings) endReads(r *Region) {
 	if r.Reader() != nil {
 		en.Buffers.takeAlong(r)

@@ -8,12 +8,12 @@ import (
 	"gobtl/frag"
 )
 
-// An operation on a peer's memory is sent as a fragment, and uses the same queues, sequence
-// numbers, retransmissions and OnDone functions as a message. The additional state of a memory
-// operation is the field Op of its Fragment, which package remote manages. An operation that waits
-// for a reply counts the reply in the field "out" of its Fragment, like an unacknowledged packet.
-// The code for the requester of an operation is in remote_ask.go, the code for the end of an
-// operation is in sent.go, and the code for its target is in package receive (remote.go).
+// An operation on a peer's memory is sent as a fragment, with the same queues, sequence numbers,
+// retransmissions and OnDone functions as a message. The additional state of a memory operation is
+// the field Op of its Fragment, which package remote manages. An operation that waits for a reply
+// counts the reply in the field "out" of its Fragment, like an unacknowledged packet. The code for
+// the requester of an operation is in remote_ask.go, the code for the end of an operation is in
+// sent.go, and the code for its target is in package receive (remote.go).
 
 // Operation is the additional state of a fragment for a get, an atomic operation, a reply, or a put
 // with a completion notification.
@@ -36,8 +36,9 @@ type AccessReason uint8
 
 // The reasons for refusing a memory operation.
 const (
-	// ReasonRegion means that the handle names no region that this side is allowed to access, or that
-	// the peer was unable to perform the operation. Peers of older versions report only ReasonRegion.
+	// ReasonRegion means that the handle is not that of a region which this side is allowed to access,
+	// or that the peer was unable to perform the operation. A peer that does not support FeatureOps
+	// reports only ReasonRegion.
 	ReasonRegion AccessReason = frag.NackAccess
 	// ReasonBounds means that some bytes are outside of the region, or that the target of an atomic
 	// operation is not aligned.
@@ -78,8 +79,8 @@ func (e *AccessError) Is(target error) bool { return target == ErrRemoteAccess }
 
 var errOperation = errors.New("no such operation")
 
-// Refuse sets the error of an operation that the peer has refused, unless the operation already has
-// an error.
+// Refuse records the error of an operation that the peer has refused, unless the operation already
+// has an error.
 func (f *Fragment) Refuse(reason uint8) {
 	if f.Err == nil {
 		f.Err = f.accessError(reason)
@@ -122,8 +123,8 @@ func (ds *Descriptors) PreparePutNotice(ep *Endpoint, mem []byte, target remote.
 	return f, nil
 }
 
-// mayNotify returns an error if a completion notification with the given tag and data is not
-// allowed for a put to the peer.
+// mayNotify returns nil if a put to the peer may have a completion notification with the given tag
+// and data, and otherwise an error that says why not.
 func (ds *Descriptors) mayNotify(ep *Endpoint, tag uint8, says []byte) error {
 	if tag > frag.TagUserMax {
 		return ErrTag
@@ -191,7 +192,8 @@ func (f *Fragment) Value() uint64 {
 	return f.Op.Value()
 }
 
-// mayAsk returns ErrUnsupported if the peer is known not to support memory operations.
+// mayAsk returns ErrUnsupported if the peer is known not to support memory operations, and nil
+// otherwise.
 func (ep *Endpoint) mayAsk() error {
 	if ep.ID.State == StateConnected && !ep.ID.Operates {
 		return ErrUnsupported

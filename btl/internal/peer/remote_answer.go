@@ -17,8 +17,8 @@ func (tx Sender) SendGetReply(
 	tx.answerNow(ep, f)
 }
 
-// AnswerWith makes fragment f the reply to a memory operation of the peer, where o is the state of
-// the reply, and queues f.
+// AnswerWith makes fragment f the reply to a memory operation of the peer, and queues f. The
+// argument o of AnswerWith is the state of the reply.
 func (f *Fragment) AnswerWith(o *Operation) {
 	f.Op = o
 	f.Data.Hold(o.Body())

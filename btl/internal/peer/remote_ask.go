@@ -7,9 +7,9 @@ import (
 )
 
 // prepareAsk returns a fragment for a memory request, which fits into one packet. The argument
-// "answered" of prepareAsk is true if the request waits for a reply, and therefore needs a slot in
-// the table of waiting operations. If the argument "full" is true, another resource for the request
-// is used up, and prepareAsk returns ErrAgain.
+// "answered" of prepareAsk says whether the request waits for a reply, and therefore needs a slot
+// in the table of waiting operations. If the argument "full" of prepareAsk is true, a limit for the
+// request has been reached, and prepareAsk returns ErrAgain.
 func (ds *Descriptors) prepareAsk(ep *Endpoint, sizeBytes int, target remote.Handle,
 	offset uint64, answered, full bool,
 ) (*Fragment, error) {
@@ -36,7 +36,8 @@ func (tm *Timers) asked(f *Fragment) {
 	tm.Watches.WatchAsks(f.Ep)
 }
 
-// failAsks ends, with an error, the memory operations of an ended endpoint that wait for a reply.
+// failAsks ends those memory operations of an ended endpoint that wait for a reply, with the error
+// err.
 func (en Endings) failAsks(ep *Endpoint, err error) {
 	for _, o := range ep.Remote.All() {
 		if o != nil && o.Waits() {

@@ -7,14 +7,13 @@ import (
 )
 
 // The method "placeless" reports whether a put with a completion notification must wait before its
-// first chunk is sent. The put must wait if an earlier put of the same kind still uses the slot in
-// which the receiver would track the put.
+// first chunk is sent. The put must wait if a previous put with a completion notification still
+// uses the slot in which the receiver would track this put.
 func (f *Fragment) placeless() bool { return f.Op != nil && f.Ep.Remote.HasNoPlace(f.Op) }
 
 // The method "begun" reports whether a fragment is partly sent, so that its remaining chunks must
-// be sent before any chunk of another fragment. If only the completion notification of a put is
-// unsent, the method "begun" returns false, because the notification is allowed to wait for a
-// fence.
+// be sent before any chunk of the next fragment. A put of which only the completion notification is
+// unsent does not count as partly sent, because the notification is allowed to wait for a fence.
 func (f *Fragment) begun() bool { return f.cursor > 0 && !f.noticeDue() }
 
 // noticeDue reports whether only the completion notification of a put is unsent.

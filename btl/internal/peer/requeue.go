@@ -28,13 +28,13 @@ func (tx Sender) moveLarge(ep *Endpoint) {
 		}
 		f = next
 	}
-	if moved { // some flushes may wait longer than necessary
+	if moved { // some flushes possibly wait longer than necessary
 		ep.Flushes.Requeued(ep.lastBefore)
 	}
 }
 
-// moveToLarge moves a fragment to the front of the queue of large fragments. At the end of this
-// queue, the fragment could follow a Bye, which is not allowed.
+// moveToLarge moves a fragment to the front of the queue of large fragments, because at the end of
+// this queue it could follow a Bye, which is not allowed.
 func (tx Sender) moveToLarge(ep *Endpoint, f *Fragment) {
 	if f.hasSeg {
 		tx.Buffers.unfill(f)
@@ -51,7 +51,7 @@ func (tx Sender) moveToLarge(ep *Endpoint, f *Fragment) {
 }
 
 // failTooLarge removes those fragments from the queue that the peer does not accept, and ends each
-// of them with an error.
+// of these fragments with an error.
 func (tx Sender) failTooLarge(ep *Endpoint, q *fragmentList) {
 	for f := q.first; f != nil; {
 		next := f.next

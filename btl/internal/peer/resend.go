@@ -14,7 +14,8 @@ import (
 )
 
 // SendAgain retransmits packets, at most ResendsPerPass in one call. Retransmissions use the data
-// channel, so that acknowledgements on the command channel never wait behind retransmissions.
+// channel, so that acknowledgements, which use the command channel, never wait behind
+// retransmissions.
 func (st *Sent) SendAgain() {
 	for range st.Rules.ResendsPerPass {
 		if st.Recovery.ResendsWaiting() == 0 || st.Port.Data.Room() <= 0 {
@@ -56,8 +57,8 @@ func (st *Sent) SendAgain() {
 
 func dead(v *liveness.Verdict) error { return fmt.Errorf("%w: %s", ErrPeerDead, v.Why()) }
 
-// unreadGrace returns an additional time before a peer is declared dead, because this side may not
-// have read the latest packets of the peer.
+// unreadGrace returns how much longer than usual a peer is not declared dead, because it is
+// possible that this side has not read the peer's latest packets.
 func (st *Sent) unreadGrace() time.Duration {
 	if st.Port.Command.Left || st.Port.Data.Left {
 		return st.Config.PeerTimeout / 4
@@ -108,11 +109,11 @@ func (st *Sent) countResend(ep *Endpoint, t reliability.Token, cause reliability
 }
 
 // OnNack handles a Nack, with which the peer refuses a packet, and ends the fragment of the packet
-// with an error. An empty packet takes over the sequence number of the refused packet, because the
-// peer must still receive this number. OnNack ignores a Nack for a packet that is not in flight, a
-// Nack for an empty packet, and a Nack for lack of memory for a packet that needs no memory. No
-// peer has a reason for these Nacks, and a peer that repeats them does not acknowledge the packet,
-// and finally counts as dead.
+// with an error. An empty packet is sent with the sequence number of the refused packet, because
+// the peer must still receive this number. OnNack ignores three kinds of Nacks: for a packet that
+// is not in flight, for an empty packet, and for lack of memory for a packet that needs no memory.
+// A correct peer sends no such Nack. A peer that repeatedly refuses a packet without a valid reason
+// does not acknowledge the packet, and finally counts as dead.
 func (st *Sent) OnNack(ep *Endpoint, h *frag.Header, payload []byte) {
 	t, ok := ep.Snd.Token(h.Seq)
 	if !ok || ep.Snd.Withheld(h.Seq) || st.Buffers.segs[t].void {
@@ -161,7 +162,7 @@ func (st *Sent) OnNack(ep *Endpoint, h *frag.Header, payload []byte) {
 	}
 }
 
-// onNackRecord ends with an error the fragments in packet t whose tag has no handler at the peer,
+// onNackRecord ends those fragments in packet t whose tag has no handler at the peer with an error,
 // and retransmits the packet without these fragments. onNackRecord ignores a repeated or invalid
 // Nack.
 func (st *Sent) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) {
@@ -255,9 +256,9 @@ func (st *Sent) OnNackCounted(ep *Endpoint, h *frag.Header, payload []byte) {
 }
 
 // resendWhole puts a chunked fragment, for which the peer had no memory, back into its queue. The
-// refused fragment goes to the front of the queue, or behind a partly sent fragment, because the
-// chunks of two fragments must not be mixed. The argument "before" of resendWhole is the fragment
-// before f in the list of fragments that wait for an ACK.
+// refused fragment becomes the first in the queue, or the second if the first fragment is partly
+// sent, because the chunks of two fragments must not be mixed. The argument "before" of resendWhole
+// is the fragment before f in the list of fragments that wait for an ACK.
 func (st *Sent) resendWhole(ep *Endpoint, f, before *Fragment) {
 	if !f.large || f.put {
 		return // such a fragment needs no memory at the peer

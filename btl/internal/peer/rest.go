@@ -2,11 +2,11 @@ package peer
 
 import "gobtl/internal/mono"
 
-// Rest contains the time until which calls of Progress only poll, because nothing else is due. Rest
-// also contains the state that one call of Progress leaves to the next calls.
+// Rest contains the time until which calls of Progress only poll, because nothing else is due.
+// Further fields of Rest contain the state that one call of Progress leaves to the next calls.
 type Rest struct {
-	Until       mono.Time // until this time a call that finds nothing only polls
-	resumeUntil mono.Time // until, before the latest early delivery
+	Until       mono.Time // until this time, a call that finds no packet only polls
+	resumeUntil mono.Time // the value of Until before the latest early delivery
 	exchanged   bool      // a message was sent at once after the latest early delivery
 	AskEnded    bool      // an operation has got its reply since the last reset
 }
@@ -18,15 +18,15 @@ func (rs *Rest) Stir() { rs.Until, rs.resumeUntil = 0, 0 }
 func (rs *Rest) Set(until mono.Time) { rs.Until = until }
 
 // Interrupt is called when a poll has found a completion. Interrupt ends the time in which calls of
-// Progress only poll. If the handler of a received packet only sends an answer, the next calls of
-// Progress can only poll again (ResumeUntil).
+// Progress only poll. If the handler of the received packet does no more than send an answer,
+// ResumeUntil lets the next calls of Progress only poll again.
 func (rs *Rest) Interrupt() {
 	rs.resumeUntil, rs.exchanged, rs.AskEnded = rs.Until, false, false
 	rs.Until = 0
 }
 
-// ResumeUntil returns the value that Until had before the call of Interrupt. If the next call of
-// Progress must do more than poll, ResumeUntil returns 0.
+// ResumeUntil returns the value that Until had before the call of Interrupt. ResumeUntil returns 0
+// if the next call of Progress must do more than poll.
 func (rs *Rest) ResumeUntil() mono.Time {
 	if !rs.exchanged {
 		return 0

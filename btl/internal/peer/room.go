@@ -15,8 +15,8 @@ const (
 	wantsAsk                         // PrepareGet and PrepareAtomic
 )
 
-// The method "again" returns ErrAgain. The method "again" also records that the application must be
-// notified when a call of the given kind can succeed.
+// The method "again" returns ErrAgain, and records that the application must be notified when a
+// call of the given kind can succeed.
 func (ob *Outbox) again(ep *Endpoint, what wants) error {
 	if !ob.tellsRoom && !ob.Pulled || ep.Err() != nil {
 		return ErrAgain

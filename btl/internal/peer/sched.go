@@ -15,8 +15,8 @@ type Scheduler struct {
 	Packs  int                       // endpoints with an open Pack
 }
 
-// Rearm adds each send queue of an endpoint to the scheduler's lists if the queue may send, and
-// otherwise removes it from the lists.
+// Rearm adds each of an endpoint's two send queues to the scheduler's lists if the queue may send,
+// and otherwise removes the queue from these lists.
 func (s *Scheduler) Rearm(ep *Endpoint) {
 	for _, f := range [...]*flow{&ep.small, &ep.large} {
 		switch may := f.may(); {
@@ -36,8 +36,8 @@ func (s *Scheduler) disarm(ep *Endpoint) {
 	}
 }
 
-// check compares the Scheduler's counts with those of the Checker c, which has counted the open
-// Packs.
+// check returns an error if the Scheduler's counts differ from those of the Checker c, which has
+// counted the open Packs.
 func (s *Scheduler) check(c *Checker, p *peerTable) error {
 	if c.packs != s.Packs {
 		return fmt.Errorf("%d packs are open, %d counted", c.packs, s.Packs)

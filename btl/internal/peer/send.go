@@ -15,12 +15,12 @@ type Sender struct{ *Services }
 // SendOptions are the properties of a send.
 type SendOptions struct {
 	Signal bool // the fragment ends only with its acknowledgement
-	Urgent bool // the fragment may be sent before fragments that were queued earlier
+	Urgent bool // the fragment may be sent before fragments that are already queued
 	Told   bool // an error is reported to the caller, and not by the next Flush
 }
 
-// Send sends or queues fragment f, as the comment of btl.Endpoint.Send describes. If Send returns
-// true, the send is done and f was freed.
+// Send sends or queues fragment f, as the comment of btl.Endpoint.Send describes. The result "done"
+// of Send says whether the send is already done, so that fragment f was freed.
 func (tx Sender) Send(ep *Endpoint, now mono.Time, f *Fragment, how SendOptions) (
 	done bool, err error,
 ) {
@@ -115,8 +115,8 @@ func (tx Sender) SendImmediate(ep *Endpoint, now mono.Time, tag uint8, data []by
 	return nil
 }
 
-// When a burst has reached companyMax packets over a reliable fabric, or trainMax packets over
-// another fabric, the channel's batch is posted to the fabric.
+// When a burst has reached companyMax packets over a reliable fabric, or trainMax packets over an
+// unreliable fabric, the channel's batch is posted to the fabric.
 const (
 	companyMax = 8 // over a reliable fabric
 	trainMax   = 32
@@ -135,7 +135,7 @@ func (tx Sender) companyOn(ep *Endpoint, c *port.Channel) int {
 }
 
 // fastOpen reports whether a fragment may be posted to channel c immediately, ahead of queued large
-// fragments. An urgent fragment f may also be posted ahead of queued small fragments.
+// fragments and, if f is urgent, ahead of queued small fragments.
 func (tx Sender) fastOpen(ep *Endpoint, c *port.Channel, f *Fragment, unbatched bool) bool {
 	company := 1
 	if !unbatched {
@@ -145,9 +145,9 @@ func (tx Sender) fastOpen(ep *Endpoint, c *port.Channel, f *Fragment, unbatched 
 		len(c.Batch) < company && ep.roomOn(c) > 0
 }
 
-// fastSend posts f on its channel immediately if fastOpen allows it, and reports whether f was
-// sent. The argument "unbatched" of fastSend is the result of Endpoint.unbatched. If "unbatched" is
-// false, f may not share a packet.
+// If fastOpen allows it, fastSend posts fragment f on its channel immediately, and reports whether
+// f was sent. The argument "unbatched" of fastSend is the result of Endpoint.unbatched. If the
+// argument "unbatched" is false, f must be a fragment that is not allowed to share a packet.
 func (tx Sender) fastSend(ep *Endpoint, f *Fragment, unbatched bool) bool {
 	flags := f.flags()
 	size := f.packetBytes()
@@ -179,8 +179,8 @@ func (tx Sender) fastSend(ep *Endpoint, f *Fragment, unbatched bool) bool {
 }
 
 // The method "quiet" reports whether a message that is too large for the command channel would be
-// the only one in its batch. The method "quiet" returns true if the endpoint has sent no packet in
-// the present call of Progress, and has at most two packets in flight.
+// the only packet in its batch. This is assumed if the endpoint has sent no packet in the present
+// epoch (a call of Progress, or the time between two calls), and has at most two packets in flight.
 func (ep *Endpoint) quiet() bool {
 	const few = 2
 	return ep.sentIn != ep.All.Clock.Epoch && ep.Snd.InFlight() <= few
@@ -206,7 +206,7 @@ func (f *Fragment) packetBytes() int {
 }
 
 // fill takes a send buffer for a fragment that fits into one packet, and copies the payload to the
-// buffer unless the fabric gathers the payload. fill returns false if no buffer is free.
+// buffer unless the fabric gathers the payload. fill reports whether a buffer was free.
 func (tx Sender) fill(f *Fragment, flags frag.Flags) bool {
 	if !tx.Buffers.takeSeg(f.Ep, &f.seg) && !tx.Buffers.borrowSeg(f, &f.seg) {
 		return false
@@ -226,7 +226,8 @@ func (tx Sender) fill(f *Fragment, flags frag.Flags) bool {
 }
 
 // postFast sends a packet for which fastOpen has returned true. A packet of a burst is posted
-// together with later packets, or in the next call of Progress, because each post is expensive.
+// together with the packets that follow it, or in the next call of Progress, because each post is
+// expensive.
 func (tx Sender) postFast(p *packet, c *port.Channel, to fabric.Addr, unbatched bool) {
 	sizeBytes := tx.Links.seal(p)
 	if p.ep.large.queue.first != nil || p.ep.small.queue.first != nil {
@@ -309,10 +310,10 @@ func (tx Sender) sendFrag(ep *Endpoint, f *Fragment) int {
 	return n
 }
 
-// sendChunks sends the next chunks of a fragment that is larger than a packet, from the fragment's
-// memory. The chunks that sendChunks adds are adjacent in the batch and of equal size, so that the
-// provider can use segmentation offload. sendChunks returns the number of bytes sent, headers
-// included, and the number of packets.
+// sendChunks sends the next chunks of a fragment that is larger than a packet. sendChunks takes the
+// bytes from the fragment's memory. The chunks that sendChunks adds are adjacent in the batch and
+// of equal size, so that the provider can use segmentation offload. sendChunks returns the number
+// of bytes sent, headers included, and the number of packets.
 func (tx Sender) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sent, packets int) {
 	c, to := ep.bulkPath()
 	head := frag.HeaderBytes(frag.KindChunk, f.flags())
@@ -367,7 +368,7 @@ func (tx Sender) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 
 // The method "evenly" returns the payload per packet, at most mostBytes, for a fragment of
 // sizeBytes. Over a reliable fabric, the packets of a fragment have nearly equal sizes, because a
-// short last packet would cost as much as a full one.
+// short last packet would cost as much as a full packet.
 func (ep *Endpoint) evenly(sizeBytes, mostBytes int) int {
 	if !ep.ID.Counted || sizeBytes <= mostBytes {
 		return mostBytes
@@ -397,8 +398,8 @@ func (tx Sender) load(f *Fragment, t reliability.Token, to []byte) {
 	}
 }
 
-// unqueue removes a fragment from its queue, when its last packet was sent or when the fragment is
-// withdrawn.
+// unqueue removes a fragment from its queue, because its last packet was sent or because the
+// fragment is withdrawn.
 func (tx Sender) unqueue(ep *Endpoint, f *Fragment) {
 	before := ep.flowOf(f).queue.remove(f)
 	f.state = fragSent

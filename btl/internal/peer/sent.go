@@ -12,32 +12,33 @@ import (
 )
 
 // Sent handles the packets in flight until they are acknowledged, refused, or given up. The methods
-// of Sent for acknowledged packets, and for the fragments that end with them, are in this file. The
-// methods for packets that are sent again, and for refused packets, are in resend.go.
+// of Sent for acknowledged packets, and for the fragments in these packets, are in this file. The
+// methods of Sent for retransmitted packets and for refused packets are in resend.go.
 type Sent struct {
 	*Services
 	done []reliability.Token // packets of the ACK that is being processed
 }
 
 // OnAck handles the acknowledgement in the header h of a packet that the peer of ep has sent. The
-// argument "old" of OnAck is true if a newer acknowledgement from the same peer may already have
-// been handled. OnAck returns false if the acknowledgement covers a packet that was never sent.
+// argument "old" of OnAck says whether a newer acknowledgement from the same peer has possibly been
+// handled already. OnAck reports whether the acknowledgement is valid, which means that it covers
+// only packets that were sent.
 func (st *Sent) OnAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	dup := old || h.Flags&frag.FlagDup != 0
 	done, verdict := ep.Snd.OnAck(st.Clock.Now, h.Ack, h.Credit, dup, st.done[:0])
 	return st.afterAck(ep, h, done, verdict)
 }
 
-// OnSack handles the selective acknowledgement s in a packet with the header h. OnSack returns
-// false if the acknowledgement is invalid.
+// OnSack handles the selective acknowledgement s in a packet with the header h, and reports whether
+// the acknowledgement is valid.
 func (st *Sent) OnSack(ep *Endpoint, h *frag.Header, s *reliability.Sack) bool {
 	done, verdict := ep.Snd.OnSack(st.Clock.Now, h.Ack, h.Credit, s, st.done[:0])
 	return st.afterAck(ep, h, done, verdict)
 }
 
-// afterAck frees the send buffers of the acknowledged packets in "done". afterAck returns false if
-// the acknowledgement covers a packet that was never sent. The endpoint ends with ErrBroken if the
-// peer acknowledges a withheld packet, which got a number but was not sent, to detect such peers.
+// afterAck frees the send buffers of the acknowledged packets in "done", and reports whether the
+// acknowledgement covers only packets that were sent. If the peer acknowledges a packet that was
+// held back (numbered but not sent) to detect such peers, the endpoint ends with ErrBroken.
 func (st *Sent) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token,
 	verdict reliability.AckVerdict,
 ) bool {
@@ -97,8 +98,8 @@ func grantedBytes(units uint16) int {
 	return int(units) * frag.CreditBytesUnit
 }
 
-// unitsOf converts a credit in bytes to the unit of the header's credit field. The result of
-// unitsOf is at least 1.
+// unitsOf converts a credit in bytes to the unit of the header's credit field. A credit below one
+// unit counts as one unit.
 func unitsOf(bytes int) uint16 {
 	if bytes >= frag.CreditBytesUnit*frag.CreditBytesAll {
 		return frag.CreditBytesAll
@@ -150,7 +151,7 @@ func (st *Sent) acked(t reliability.Token) {
 		st.chainEnded(f, nil)
 		st.chunksEnded(begins, 1)
 	case f != nil && f.isBye() && f.Ep.Snd.InFlight() > 0:
-		f.Ep.needEnding().byeAhead = f // the Bye waits until all earlier packets are acknowledged
+		f.Ep.needEnding().byeAhead = f // the Bye ends when all packets before it are acknowledged
 	default:
 		st.chunksEnded(f, 1)
 	}
@@ -175,7 +176,7 @@ func (st *Sent) OnConfirm(ep *Endpoint, h *frag.Header) {
 }
 
 // chunksEnded subtracts the acknowledged chunks from the number of packets in flight of fragment f,
-// which may be nil. At 0, the fragment ends.
+// which may be nil. When the fragment has no packet in flight any more, it ends.
 func (st *Sent) chunksEnded(f *Fragment, chunks uint32) {
 	if f == nil || chunks == 0 {
 		return
@@ -185,8 +186,9 @@ func (st *Sent) chunksEnded(f *Fragment, chunks uint32) {
 	}
 }
 
-// chainEnded ends the sends of fragment f and of the fragments linked behind f by the field "next",
-// which were in the same packet. A non-nil err becomes the error of each fragment.
+// chainEnded ends the sends of fragment f and of the fragments linked to f by the field "next",
+// which were in the same packet. If the argument err is not nil, it becomes the error of each of
+// these fragments.
 func (st *Sent) chainEnded(f *Fragment, err error) {
 	for f != nil {
 		next := f.next
@@ -198,8 +200,9 @@ func (st *Sent) chainEnded(f *Fragment, err error) {
 	}
 }
 
-// The method "complete" ends a send, which has failed if err is not nil. The OnDone function of an
-// ended fragment is called later in the same call of Progress, after all protocol state is updated.
+// The method "complete" ends a send, which has succeeded if err is nil, and has failed otherwise.
+// The OnDone function of an ended fragment is called at the end of the same call of Progress, after
+// all protocol state is updated.
 func (st *Sent) complete(f *Fragment, err error) {
 	f.state, f.Err = fragEnded, err
 	if f.Op != nil && !f.answer {
@@ -219,8 +222,8 @@ func (st *Sent) complete(f *Fragment, err error) {
 	st.Outbox.push(f)
 }
 
-// endOp is called when a fragment is complete or cancelled. It removes the references to the memory
-// operation that the fragment carried.
+// endOp is called when a fragment is complete or cancelled, and removes the references to the
+// memory operation that the fragment carried.
 func (st *Sent) endOp(f *Fragment) {
 	if ep := f.Ep; st.Remote.End(ep.Remote, f.Op) && ep.Err() == nil {
 		st.Sched.Rearm(ep)
@@ -237,12 +240,12 @@ func (st *Sent) unanswered(f *Fragment) {
 	st.chunksEnded(f, 1)
 	if ep.Err() == nil {
 		st.Flushes.checkFlushed(ep)
-		st.Sched.Rearm(ep) // a Bye may have waited for the reply
+		st.Sched.Rearm(ep) // a Bye possibly waits for the reply
 	}
 }
 
 // GotAnswer records that the reply to a memory operation has arrived. The argument "whole" of
-// GotAnswer is true if the reply contains all bytes of a get, which then ends without an
+// GotAnswer says whether the reply contains all bytes of a get, so that the get ends without an
 // acknowledgement of the request.
 func (st *Sent) GotAnswer(o *Operation, whole bool) {
 	f := o.Fragment
@@ -264,7 +267,7 @@ func (st *Sent) needsNoAck(f *Fragment) {
 	}
 }
 
-// abandon ends, with err, the sent but unacknowledged fragments of an ended endpoint.
+// abandon ends the sent but unacknowledged fragments of an ended endpoint, with the error err.
 func (st *Sent) abandon(ep *Endpoint, err error) {
 	if ep.ID.Counted {
 		st.abandonCounted(ep, err)
@@ -286,7 +289,7 @@ func (st *Sent) abandonCounted(ep *Endpoint, err error) {
 }
 
 // failSeg gives up a packet in flight of an ended endpoint. The fragments in the packet end with
-// err.
+// the error err.
 func (st *Sent) failSeg(t reliability.Token, err error) {
 	f, begins, pack := st.Buffers.segs[t].frag, st.Buffers.segs[t].begins, st.Buffers.segs[t].pack
 	if pack {
@@ -312,12 +315,12 @@ func (st *Sent) init() {
 	st.done = make([]reliability.Token, 0, min(st.Rules.WindowPackets, reliability.WindowDefault))
 }
 
-// WasNumberOf reports whether a packet number may belong to a transmission of the packet
-// with sequence number n. For a packet in flight that was sent once, WasNumberOf accepts
-// only its actual packet number. WasNumberOf detects acknowledgements of packets that the
-// peer has not received, because packet numbers are skipped at random. For a retransmitted
-// or acknowledged packet, any used packet number of either channel is valid, because any of
-// its transmissions may have arrived.
+// WasNumberOf reports whether a packet number is possibly that of a transmission of the packet with
+// sequence number n. For a packet in flight that was sent once, WasNumberOf accepts only the packet
+// number of this transmission. Because packet numbers are skipped at random, WasNumberOf detects
+// peers that acknowledge packets which they have not received. For a retransmitted or acknowledged
+// packet, every used packet number of either channel is accepted, because it is not known which
+// transmission has arrived.
 func (st *Sent) WasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 	if t, ok := ep.Snd.Token(n); ok && st.Recovery.Resends(t) == 0 {
 		return frag.NumberOf(st.Port.Arena.Bytes(fabric.Buf(t))) == number

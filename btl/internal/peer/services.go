@@ -37,10 +37,10 @@ type Owner struct {
 	Module      any              // the module
 	NewEndpoint func() *Endpoint // makes an endpoint, as a part of the owner's endpoint
 	NewFragment func() *Fragment // makes a fragment, as a part of the owner's fragment
-	// Ask decides on a connection request. If the argument id is not 0, the request can be kept, and
-	// the decision can follow later.
+	// Ask decides on a connection request. If the argument id of Ask is not 0, the application can
+	// keep the request and decide on it later.
 	Ask func(hello *frag.Hello, id uint64) meet.Answer
-	// Deadline returns the time by which Progress of the module must be called next.
+	// Deadline returns the time by which the next call of the module's Progress is necessary.
 	Deadline func() mono.Time
 }
 
@@ -67,10 +67,10 @@ type Owner struct {
 //	(hosts)     access of meet, liveness, path   handshake_host write_hello watch_host path_host
 //	(checks)    checks of the whole state        checker check check_idle
 //
-// Most parts embed a pointer to Services, through which they call the other parts. The fields that
-// each message uses are within the first 4 KiB of Services. If the addresses of a read and of an
-// earlier write differ by a multiple of 4 KiB, a processor can delay the read until the write is
-// complete.
+// Most parts embed a pointer to Services, through which one part calls the methods of a different
+// part. The fields that each message uses are within the first 4 KiB of Services, because a
+// processor can delay a read until a previous write is complete if their addresses differ by a
+// multiple of 4 KiB.
 type Services struct {
 	Clock clock.Clock
 	counting
@@ -82,7 +82,7 @@ type Services struct {
 	Port     port.Port
 
 	Config     Config
-	Rules      reliability.Rules // of the resending of packets, and of their acknowledgement
+	Rules      reliability.Rules // of loss recovery and acknowledgements
 	owner      Owner
 	Pool       *frag.Pool // memory for chunked fragments
 	Remote     remote.Service[*Fragment]
@@ -147,7 +147,8 @@ func (all *Services) Open(
 // Module returns the module that owns the services.
 func (all *Services) Module() any { return all.owner.Module }
 
-// join sets the pointer of each part to the Services, through which a part calls the other parts.
+// join sets the pointer of each part to the Services, through which a part calls the methods of a
+// different part.
 func (all *Services) join() {
 	all.Sender.Services, all.Packs.Services, all.Links.Services = all, all, all
 	all.Writer.Services, all.Buffers.Services, all.Sent.Services = all, all, all
@@ -200,7 +201,8 @@ func (all *Services) openSmall() {
 	}
 }
 
-// Counters returns the module's counters, which other packages also increment.
+// Counters returns the module's counters, which are incremented both by package peer and by its
+// callers.
 func (all *Services) Counters() *stats.Values { return &all.Count }
 
 // MarkDirty records that the counters have changed.
@@ -212,8 +214,8 @@ func (all *Services) Published() { all.Dirty, all.PublishedAt = false, all.Clock
 // PublishIdle is the maximum age of the published counters while no packet arrives.
 const PublishIdle = 10 * time.Microsecond
 
-// touch records that the counters have changed. touch also shortens the time in which Progress only
-// polls, so that the counters are published after at most PublishIdle.
+// touch records that the counters have changed, and shortens the time in which Progress only polls,
+// so that the counters are published after at most PublishIdle.
 func (all *Services) touch() {
 	if !all.Dirty {
 		all.Dirty = true
@@ -225,7 +227,7 @@ func (all *Services) touch() {
 // the latest.
 func (all *Services) Drain(until mono.Time) { all.Draining, all.drainUntil = true, until }
 
-// Shut makes the services accept no new endpoints from then on.
+// Shut makes the services refuse all new endpoints.
 func (all *Services) Shut() { all.Draining = true }
 
 // segmentRoom returns the largest payload, in bytes, of a packet of the given kind in a datagram of
@@ -242,7 +244,8 @@ func (all *Services) MayRest() bool {
 }
 
 // Deadline returns the time by which the endpoints need the next call of Progress, even if no
-// packet arrives. If the endpoints need no further call of Progress, Deadline returns mono.Never.
+// packet arrives. Deadline returns mono.Never if the endpoints need no call of Progress until a
+// packet arrives.
 func (all *Services) Deadline() mono.Time {
 	if all.Sched.Waiting() > 0 && !all.Sched.Blocked || all.Outbox.Due() || all.Outbox.roomDue() ||
 		all.Recovery.ResendsWaiting() > 0 && all.Port.Data.Room() > 0 {
@@ -262,7 +265,7 @@ func (all *Services) Deadline() mono.Time {
 }
 
 // Drained reports whether all endpoints have ended and both channels have no packet left to post.
-// Endpoints that the peer has closed, and that only repeat their last ACK, count as ended.
+// An endpoint that its peer has closed, and that only repeats its last ACK, counts as ended.
 func (all *Services) Drained() bool {
 	if all.Port.Pending() {
 		return false

@@ -9,7 +9,7 @@ import (
 	"gobtl/frag"
 )
 
-// takeVector returns a fragment whose payload consists of the given memory segments.
+// takeVector returns a fragment whose payload consists of the given memory blocks (pieces).
 func (ds *Descriptors) takeVector(ep *Endpoint, pieces [][]byte) (*Fragment, error) {
 	if len(pieces) > payload.PiecesMax {
 		return nil, fmt.Errorf("%w: %d pieces, at most %d", ErrTooLarge, len(pieces), payload.PiecesMax)
@@ -26,8 +26,8 @@ func (ds *Descriptors) takeVector(ep *Endpoint, pieces [][]byte) (*Fragment, err
 	return f, nil
 }
 
-// settleVector copies the payload of a small fragment to a send buffer. For a larger fragment,
-// settleVector looks up which of its memory segments are registered with the fabric.
+// settleVector copies the payload of a small fragment to a send buffer. For a fragment that is not
+// small, settleVector looks up which of its memory blocks are registered with the fabric.
 func (ds *Descriptors) settleVector(f *Fragment) (*Fragment, error) {
 	if f.size == 0 || int(f.size) < payload.GatherBytesMin && !f.put &&
 		int(f.size) <= segmentRoom(f.Ep.MTU, frag.KindFrag) {
@@ -73,7 +73,7 @@ func (ds *Descriptors) PreparePutPieces(ep *Endpoint, target remote.Handle, offs
 		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, size, offset)
 	}
 	f.put, f.handle, f.offset = true, target, offset
-	if f.size == 0 { // an empty payload needs no memory segments
+	if f.size == 0 { // an empty payload needs no memory blocks
 		ds.Payloads.Join(&f.Data)
 		return f, nil
 	}

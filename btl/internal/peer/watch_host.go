@@ -54,8 +54,8 @@ func (h watchHost) Ask(ep *Endpoint, channel int) {
 	h.all.Handshakes.AskHello(ep, frag.Probe(channel))
 }
 
-// Question sends a Void, an empty packet that requests an acknowledgement from the peer. Question
-// returns false if the packet cannot be sent at present.
+// Question sends a Void, which is an empty packet that requests an acknowledgement from the peer,
+// and reports whether the Void was sent.
 func (h watchHost) Question(ep *Endpoint) bool {
 	if ep.pack.Open() { // the next sequence number is reserved for the open Pack
 		sizeBytes := h.all.Packs.sealPack(ep)
@@ -67,7 +67,7 @@ func (h watchHost) Question(ep *Endpoint) bool {
 	if !h.all.Writer.SendQuestion(ep) {
 		return false
 	}
-	h.all.Sched.Rearm(ep) // the packet may have used up the credits
+	h.all.Sched.Rearm(ep) // the packet has possibly used up the credits
 	return true
 }
 

@@ -32,9 +32,9 @@ const (
 	ViaData    = port.Data
 )
 
-// packet is an outgoing packet, with its header fields and with state that is not sent. Each packet
-// is a local variable of the sending function. A packet is passed by pointer, and only to functions
-// that do not keep the pointer.
+// The type "packet" is an outgoing packet, with its header fields and with local state that is not
+// sent. Each packet is a local variable of the sending function. A packet is passed by pointer, but
+// only to functions that do not keep the pointer.
 type packet struct {
 	frag.Header
 	ep   *Endpoint
@@ -53,7 +53,7 @@ func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 	}
 }
 
-// setOp adds to p the header fields of an operation that fits into one packet.
+// setOp sets those header fields of packet p that describe an operation which fits into one packet.
 func (p *packet) setOp(o *Operation) {
 	p.Op, p.OpCode = o.Number, o.Code
 	if o.Notifies() { // a put with its notification
@@ -86,7 +86,7 @@ func writeWhole(ep *Endpoint, b fabric.Buf, tag uint8, data []byte) int {
 	return n + copy(pkt[n:], data)
 }
 
-// sentCounter maps a kind of packet to the counter of sent packets of that kind.
+// sentCounter maps each kind of packet to the counter of sent packets of this kind.
 var sentCounter = [16]stats.Counter{
 	frag.KindFrag: stats.CntSentFrag, frag.KindChunk: stats.CntSentChunk,
 	frag.KindPack: stats.CntSentPack, frag.KindPing: stats.CntSentPing,
@@ -99,13 +99,13 @@ type chunkRun struct {
 	next      frag.Followers
 	first     seq.Num // sequence number of the first chunk
 	number    uint32  // packet number of the first chunk
-	packets   uint32  // number of chunks numbered at once, or 0 if each is sealed separately
+	packets   uint32  // number of chunks sealed together, or 0 if each is sealed separately
 	written   uint32
 	sizeBytes uint32 // of the latest chunk's datagram
 }
 
-// beginRun initializes the empty chunkRun r for chunks of fragment f. The argument "run" lists the
-// send buffers of the chunks.
+// beginRun initializes the empty chunkRun r for chunks of fragment f. The argument "run" of
+// beginRun lists the send buffers of the chunks.
 func (wr *Writer) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reliability.Token) {
 	r.Kind, r.Flags, r.Tag, r.Handle = frag.KindChunk, flags, f.tag, uint64(f.handle)
 	r.FragID, r.SizeBytes = f.id, f.size
@@ -174,8 +174,9 @@ func (wr *Writer) refresh(ep *Endpoint, t reliability.Token, s *SendSegment) {
 	frag.SetAck(b, ack.Ack, ack.Credit, ack.CreditBytes, ack.Flags&frag.FlagDup != 0)
 }
 
-// stripPack removes the refused records from a shared packet before its retransmission. A shared
-// packet without records becomes a Void, an empty packet.
+// stripPack removes the refused records (fragments) from a shared packet (Pack) before its
+// retransmission. If no record is left in the Pack, stripPack replaces it by a Void, which is an
+// empty packet.
 func (wr *Writer) stripPack(ep *Endpoint, t reliability.Token, s *SendSegment) {
 	s.strip = false
 	all := wr.Buffers.recordsOf(t)
@@ -200,8 +201,8 @@ func (wr *Writer) stripPack(ep *Endpoint, t reliability.Token, s *SendSegment) {
 	wr.rewrite(&p, s)
 }
 
-// rewrite writes a packet that replaces a refused packet. rewrite corrects the number of bytes in
-// flight by the difference between the sizes of the two packets.
+// rewrite writes a packet that replaces a refused packet. rewrite adds the difference between the
+// size of the new packet and the size of the refused packet to the number of bytes in flight.
 func (wr *Writer) rewrite(p *packet, s *SendSegment) {
 	before := int(s.bytes)
 	p.ep.Snd.Carry(wr.write(p, s) - before)
@@ -223,8 +224,8 @@ func (wr *Writer) takeAck(ep *Endpoint, h *frag.Header) {
 	}
 }
 
-// sendAck sends the outstanding ACK as an Ack packet. sendAck returns false if the channel has no
-// room for the Ack packet at present.
+// sendAck sends the outstanding ACK as an Ack packet, and reports whether the channel had room for
+// this packet.
 func (wr *Writer) sendAck(ep *Endpoint) bool {
 	c, to := ep.AckPath()
 	b, ok := wr.Buffers.TakeControl(c, to)
@@ -234,7 +235,7 @@ func (wr *Writer) sendAck(ep *Endpoint) bool {
 	pkt := wr.Port.Arena.Bytes(b)
 	h := frag.Header{Kind: frag.KindAck, Conn: ep.ID.Peer.Tag}
 	h.Number = ep.Numbers.Take(&wr.Buffers.Source, c.Which, 1)
-	ep.Snd.Hasten(wr.Clock.Now) // this ACK may replace the one in a lost reply
+	ep.Snd.Hasten(wr.Clock.Now) // this ACK possibly replaces the ACK in a lost reply
 	wr.takeAck(ep, &h)
 	if ep.asking {
 		ep.asking = false
@@ -281,8 +282,8 @@ func (wr *Writer) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 
 // SendNack sends the peer a Nack, which refuses the packet with sequence number n for the given
 // reason. If the argument "reason" of SendNack is NackRecord, the argument "tag" is the tag of the
-// refused messages in a shared packet. SendNack returns false if the channel has no room for the
-// Nack at present.
+// refused messages in a shared packet. SendNack reports whether the channel had room for the Nack,
+// without which the Nack is not sent.
 func (wr *Writer) SendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	c, to := ep.AckPath()
 	b, ok := wr.Buffers.TakeControl(c, to)
@@ -304,9 +305,9 @@ func (wr *Writer) SendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	return true
 }
 
-// SendQuestion sends an empty packet (Void) that requests an ACK from the peer, over a reliable
-// fabric. The Void counts as a data packet. SendQuestion returns false if the command channel has
-// no room for the Void at present.
+// Over a reliable fabric, SendQuestion sends an empty packet (Void) that requests an ACK from the
+// peer. The empty packet (Void) counts as a data packet. SendQuestion reports whether the command
+// channel had room for the Void.
 func (wr *Writer) SendQuestion(ep *Endpoint) bool {
 	b, ok := wr.Buffers.TakeControl(&wr.Port.Command, ep.cmdAddr)
 	if !ok {

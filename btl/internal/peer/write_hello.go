@@ -26,9 +26,9 @@ func (h handshakeHost) SendHello(
 	if !ok {
 		return
 	}
-	// A peer that has not received a Hello of this side has acknowledged no packet. As long as the
-	// peer has acknowledged no packet, the oldest sequence number in flight is the first number of the
-	// connection.
+	// Until the peer has received a Hello of this side, it acknowledges no packet. As long as the peer
+	// has acknowledged no packet, the oldest sequence number in flight is the first sequence number of
+	// the connection.
 	first, _ := ep.Snd.Window()
 	head := frag.Header{Kind: kind, Conn: conn, Seq: first}
 	if conn != 0 {
@@ -51,9 +51,9 @@ func (h handshakeHost) SendReject(
 	}
 }
 
-// SendMoved sends a HelloAck, which names another module, to the address "to". If the channel has
-// no room, SendMoved sends nothing. The argument "tag" of SendMoved is the receiver's connection
-// tag.
+// SendMoved sends a HelloAck, which names a different module, to the address "to". If the channel
+// has no room, SendMoved sends nothing. The argument "tag" of SendMoved is the receiver's
+// connection tag.
 func (h handshakeHost) SendMoved(to []byte, tag uint64, hello *frag.Hello) {
 	c := h.channel(hello.Probe)
 	if b, addr, ok := h.all.Port.TakeForAnswer(h.all.Clock.Now, c, to); ok {
@@ -62,9 +62,9 @@ func (h handshakeHost) SendMoved(to []byte, tag uint64, hello *frag.Hello) {
 	}
 }
 
-// SendRetry sends a Retry to the address "to" on the channel "by". SendRetry returns false if the
-// channel has no room, if nothing can be sent to the address, or if Channel.MayAnswer returns
-// false.
+// SendRetry sends a Retry to the address "to" on the channel "by". SendRetry reports whether the
+// Retry was sent, which requires that the channel has room, that packets can be sent to the
+// address, and that Channel.MayAnswer returns true.
 func (h handshakeHost) SendRetry(
 	by frag.Probe, to []byte, tag uint64, retry func() *frag.Retry,
 ) bool {
@@ -79,9 +79,10 @@ func (h handshakeHost) SendRetry(
 	return ok
 }
 
-// GiveUp cancels the sends that are queued in the fabric for a removed address. The caller calls
-// GiveUp before it inserts the address again. After GiveUp, the next Hello to this address contains
-// the first sequence number that the peer must expect.
+// GiveUp cancels the sends that are queued in the fabric for a removed address. The caller must
+// call GiveUp before it inserts the address again. Because GiveUp cancels old packets, the first
+// packet that the peer receives from this side is the next Hello, which contains the first sequence
+// number.
 func (h handshakeHost) GiveUp(name []byte) {
 	h.all.Port.GiveUp(h.all.Clock.Now, name)
 	h.all.Buffers.SettleSends()

@@ -8,8 +8,8 @@ import (
 	"gobtl/reliability"
 )
 
-// SendPing sends a Ping (path MTU probe) or a Pong (the reply to a Ping) on the channel c. SendPing
-// returns false if the channel has no room for the packet at present.
+// SendPing sends a Ping (path MTU probe) or a Pong (the reply to a Ping) on the channel c, and
+// reports whether the channel had room for the packet.
 func (wr *Writer) SendPing(
 	ep *Endpoint, kind frag.Kind, c *port.Channel, nonce uint64, sizeBytes int,
 ) bool {
@@ -24,14 +24,14 @@ func (wr *Writer) SendPing(
 	n := frag.EncodePing(wr.Port.Arena.Bytes(b), &h, nonce, sizeBytes)
 	wr.Count[sentCounter[kind]]++
 	wr.putControl(ep, c, b, n, to)
-	if kind == frag.KindPing { // the fabric must not coalesce a Ping with other datagrams
+	if kind == frag.KindPing { // the fabric must send a Ping without coalescing
 		c.SetApart(b)
 	}
 	return true
 }
 
-// putParts divides the packet in a send buffer into Parts (slices), and adds the Parts to the data
-// channel's batch.
+// putParts divides the packet in a send buffer into Parts (slices that fit into datagrams), and
+// adds these Parts to the data channel's batch.
 func (wr *Writer) putParts(ep *Endpoint, t reliability.Token) {
 	s := &wr.Buffers.segs[t]
 	total := int(s.bytes)

@@ -16,13 +16,13 @@ const (
 	Fixed     Stage = iota // the agreed size is the base size, so there is no search
 	Searching              // larger sizes are probed
 	Complete               // the path carries no larger size, as far as is known
-	Doubting               // the size in use may be too large now
+	Doubting               // the size in use is possibly too large now
 )
 
 const (
 	// BaseBytes is the datagram size that every path should carry (BASE_PLPMTU of RFC 8899).
 	BaseBytes = 1200
-	// GrainBytes is the precision of the search, in bytes.
+	// GrainBytes is the precision, in bytes, with which the search finds the path MTU.
 	GrainBytes = 8
 	// ProbesMax is the maximum number of probes in a round, not counting probes of the base size and
 	// of the smallest size.
@@ -33,15 +33,15 @@ const (
 	smallBytes    = 512 // size of the largest handshake packet, which every connection proves
 	triesMax      = 9   // number of counted rounds, after which a doubt probes every 5 s
 	roundsMax     = 3   // number of rounds without an answer after which a size is given up
-	roundsMaxRuns = 6   // the same in a test of the size in use, while packets arrive coalesced
+	roundsMaxRuns = 6   // roundsMax in a test of the size in use, while packets arrive coalesced
 	lostMax       = 3   // number of packets lost in succession that start a doubt
 
-	// baseProbes is the number of probes of the base size in each round, except the first, of a test
-	// of the size in use. In these later rounds, several probes of the base size are sent because a
-	// single probe is easily lost.
+	// baseProbes is the number of probes of the base size in each round, except the first round, of a
+	// test of the size in use. After the first round, a test sends several probes of the base size,
+	// because a single probe is easily lost.
 	baseProbes = 3
 
-	waitMin = 10 * time.Millisecond // minimum wait for an answer, because a process may be late
+	waitMin = 10 * time.Millisecond // minimum wait for an answer, because a process can be late
 	waitMax = 500 * time.Millisecond
 )
 
@@ -73,12 +73,12 @@ var usualSizes = [...]int{
 
 // Search is the path MTU search of one endpoint. Begin initializes a Search.
 type Search struct {
-	Size   int // largest size in use: a probe of it was answered, or it is the base
+	Size   int // largest size in use: of an answered probe, or the base size
 	Base   int
 	Most   int // largest size that the devices of both sides support
 	below  int // smallest size that the path does not carry, as far as is known
 	secret uint64
-	Due    mono.Time // when next must be called
+	Due    mono.Time // when Probes must be called next
 
 	askedAt    mono.Time // the latest round
 	DoubtSince mono.Time // when the doubt began
@@ -87,22 +87,22 @@ type Search struct {
 	tops       uint8 // number of rounds that have probed the devices' size
 	raises     uint8
 	proven     bool // a probe of the base size was answered since the secret was drawn
-	small      bool // a probe of the smallest size was also answered
+	small      bool // a probe of the smallest size was answered
 	holes      uint32
-	ran        int32 // largest packet that left in a run after the doubt began, and has arrived
-	// The field "lost" of a Search counts the packets lost in succession, and "lostUncoalesced"
-	// counts only lost packets that were not coalesced with others. The arrival of a packet that was
-	// coalesced with others does not reset lostUncoalesced.
+	ran        int32 // largest arrived packet that was coalesced and sent since the doubt began
+	// The field "lost" of a Search counts the packets lost in succession, and the field
+	// "lostUncoalesced" counts only those that were sent without coalescing. The arrival of a packet
+	// that was coalesced with more packets does not reset the field "lostUncoalesced".
 	lost, lostUncoalesced losses
 }
 
 // The type "losses" counts packets lost in a row.
 type losses struct {
-	least int32 // bytes of the smallest of them
+	least int32 // bytes of the smallest lost packet
 	count uint8
 }
 
-// add counts a lost packet. add reports whether so many packets were lost in succession that the
+// add counts a lost packet, and reports whether so many packets were lost in succession that the
 // size in use must be tested again.
 func (l *losses) add(sizeBytes int) bool {
 	if l.count == 0 || sizeBytes < int(l.least) {
@@ -120,8 +120,8 @@ func (l *losses) end(sizeBytes int) {
 	}
 }
 
-// Begin starts the search between the base size and "most", which is the largest datagram size that
-// the devices of both sides support.
+// Begin starts the search for a datagram size from the base size to "most", which is the largest
+// datagram size that the devices of both sides support.
 func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 	*p = Search{
 		Size: min(BaseBytes, most), Base: min(BaseBytes, most), Most: most, below: most + 1,
@@ -132,14 +132,14 @@ func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 	}
 }
 
-// nonceOf returns the nonce of a probe of the given size. The answer to the probe contains the same
-// nonce.
+// nonceOf returns the nonce of a probe of the given size. The answer to a probe contains the same
+// nonce as the probe.
 func nonceOf(secret uint64, sizeBytes int) uint64 { return secret<<16 | uint64(sizeBytes) }
 
 // Probes must be called when a step of the search is due. Probes appends the sizes of the probes
-// that must be sent immediately to the slice "sizes", where size 0 stands for the smallest probe.
-// The argument "wait" of Probes is the time after which a probe without an answer counts as lost.
-// The argument "secret" of Probes is a new random number.
+// that must be sent immediately to the slice "sizes", where the value 0 stands for the smallest
+// probe. The argument "wait" of Probes is the time after which a probe without an answer counts as
+// lost. The argument "secret" of Probes is a new random number.
 func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes []int) []int {
 	switch p.Stage {
 	case Complete:
@@ -161,8 +161,8 @@ func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes 
 	return p.ask(now, wait, sizes)
 }
 
-// ask appends the probe sizes of the next round to the slice "sizes", and sets the time at which
-// the round ends.
+// ask appends the probe sizes of the next round of probes to the slice "sizes", and sets the time
+// at which this round ends.
 func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 	wait = max(min(max(wait, waitMin)<<min(p.tries, roundsMax), waitMax),
 		waitMin<<p.tries)
@@ -177,7 +177,7 @@ func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 	case Doubting:
 		if p.Size > p.Base {
 			sizes = append(sizes, p.Size)
-			if p.tries > 0 && p.runs() { // perhaps it is only a path that loses much
+			if p.tries > 0 && p.runs() { // possibly the path only loses many packets
 				sizes = append(sizes, p.Size)
 			}
 		}
@@ -204,8 +204,9 @@ func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 }
 
 // The method "between" appends the sizes to probe in the next round to the slice "sizes". The
-// search first probes the largest size of the devices, then the usual sizes of paths. After the
-// usual sizes of paths, the search probes sizes at equal distances in the remaining interval.
+// search first probes the largest size of the devices, then the usual sizes of paths. When no usual
+// size of paths is left, the search probes sizes at equal distances in the remaining interval of
+// sizes.
 func (p *Search) between(sizes []int) []int {
 	from, room := len(sizes), ProbesMax
 	if p.below > p.Most {
@@ -246,7 +247,7 @@ func (p *Search) between(sizes []int) []int {
 // the unanswered probes.
 func (p *Search) giveUp(now mono.Time) {
 	if !p.proven && p.Size == p.Base {
-		p.doubt(now) // perhaps the path carries no packets at all
+		p.doubt(now) // possibly the path carries no packets at all
 		return
 	}
 	if p.below > p.Most {
@@ -269,9 +270,9 @@ func (p *Search) settle(now mono.Time) {
 	}
 }
 
-// ProbeAcked records that a probe was answered. ProbeAcked returns false if the nonce belongs to no
-// probe of this search. An answer shows that the path carries the size of the probe, even if the
-// search had given up this size before.
+// ProbeAcked records that a probe was answered, and reports whether the nonce is that of a probe of
+// this search. An answer shows that the path carries the size of the probe, even if the search had
+// given up this size before.
 func (p *Search) ProbeAcked(now mono.Time, nonce uint64) bool {
 	sizeBytes := int(nonce & 0xFFFF)
 	if nonce != nonceOf(p.secret, sizeBytes) || sizeBytes > p.Most {
@@ -304,8 +305,8 @@ func (p *Search) raise(now mono.Time, sizeBytes int) {
 	}
 }
 
-// The method "trust" ends the test of the size in use, when the path has carried a datagram of this
-// size again.
+// The method "trust" ends a test of the size in use, because the path has carried a datagram of
+// this size during the test.
 func (p *Search) trust(now mono.Time) {
 	p.lost, p.lostUncoalesced, p.tries = losses{}, losses{}, 0
 	switch {
@@ -319,8 +320,8 @@ func (p *Search) trust(now mono.Time) {
 }
 
 // PacketLost is called when a packet is retransmitted, because the packet or its ACK was lost. The
-// argument "uncoalesced" of PacketLost is true if the lost packet was not coalesced with others.
-// PacketLost returns true if the loss starts a test whether the path still carries the size in use.
+// argument "uncoalesced" of PacketLost says whether the lost packet was sent without coalescing.
+// PacketLost reports whether the loss starts a test whether the path still carries the size in use.
 func (p *Search) PacketLost(now mono.Time, sizeBytes int, uncoalesced bool, secret uint64) bool {
 	if sizeBytes <= p.floor() || sizeBytes > p.Size || p.Stage == Doubting {
 		return false
@@ -337,9 +338,9 @@ func (p *Search) PacketLost(now mono.Time, sizeBytes int, uncoalesced bool, secr
 	return true
 }
 
-// TooLarge records that the local system has refused a packet because of its size. A refusal starts
-// only a test of the size in use and does not lower this size, because an attacker can cause
-// refusals by forged ICMP messages.
+// TooLarge records that the local system has refused a packet because of its size. After a refusal,
+// the size in use is only tested and not lowered, because an attacker can cause refusals by forged
+// ICMP messages.
 func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	if sizeBytes <= p.floor() || p.Stage == Doubting || p.Most == 0 {
 		return false
@@ -349,7 +350,7 @@ func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	return true
 }
 
-// The method "floor" returns a size in bytes. The loss of a packet of at most this size says
+// The method "floor" returns the largest packet size, in bytes, for which the loss of a packet says
 // nothing about the path MTU.
 func (p *Search) floor() int {
 	if p.Size > p.Base {
@@ -371,9 +372,9 @@ func (p *Search) WantsDelivered() bool {
 }
 
 // Delivered records the arrival of a packet that was sent at the time "sentAt". The arrival ends a
-// series of losses. If a packet was sent by itself after a test of its size began, the arrival of
-// the packet proves as much as the answer to a probe. The arrival of a packet that was coalesced
-// with others shows that the path is not interrupted, but proves no size.
+// series of losses. If a packet was sent without coalescing after a test of the size in use began,
+// its arrival proves as much as the answer to a probe of its size. The arrival of a packet that was
+// coalesced with more packets shows that the path is not interrupted, but proves no size.
 func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, uncoalesced bool) {
 	if p.Stage != Doubting {
 		p.lost.end(sizeBytes)
@@ -403,8 +404,8 @@ func (p *Search) fallBack(secret uint64) {
 	p.Stage, p.tries, p.tops, p.raises = Searching, 0, roundsMax, 0
 }
 
-// FirstProbePending reports whether the first probe of a connection is not sent yet, or was sent
-// and can still be answered.
+// FirstProbePending reports whether the first probe of a connection is still to be sent, or was
+// sent and can still be answered.
 func (p *Search) FirstProbePending() bool {
 	return p.Most == 0 || p.Stage == Searching && p.tops == 1 && p.tries == 1 && p.Size == p.Base
 }
@@ -416,7 +417,7 @@ func (p *Search) Narrow(now mono.Time, after time.Duration) bool {
 		p.tries >= roundsMax && now.Sub(p.DoubtSince) >= after
 }
 
-// Reason returns a text that explains why the present datagram size is in use.
+// Reason returns a text that explains why the search uses the present datagram size.
 func (p *Search) Reason() string {
 	switch {
 	case p.Stage == Doubting:
@@ -433,14 +434,15 @@ func (p *Search) Reason() string {
 	return "larger ones do not pass"
 }
 
-// Holes returns the number of times that the search had to give up the size in use (black holes).
+// Holes returns how often the search had to give up the size in use, because the path had stopped
+// carrying it (black hole).
 func (p *Search) Holes() int { return int(p.holes) }
 
 // Nonce returns the number that identifies the answer to a probe of the given size.
 func (p *Search) Nonce(sizeBytes int) uint64 { return nonceOf(p.secret, sizeBytes) }
 
-// Check returns an error if the size in use is not between the base size and the largest size of
-// the devices.
+// Check returns nil if the size in use is between the base size and the largest size of the
+// devices, and otherwise an error.
 func (p *Search) Check() error {
 	if p.Size > p.Most || p.Size < p.Base {
 		return fmt.Errorf("pmtu: datagrams of %d bytes, at least %d and at most %d", p.Size, p.Base,

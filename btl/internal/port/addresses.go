@@ -9,11 +9,11 @@ import (
 
 // The type "addresses" contains the peer addresses that are inserted in the Domain. An unused
 // address is removed only after the last sends to this address have completed, because the hardware
-// can read the address until then (see fabric.Caps.RemoveCancels).
+// can read the address until these sends have completed (see fabric.Caps.RemoveCancels).
 type addresses struct {
 	inserted int // addresses inserted and not removed
 	Leaving  []leavingAddr
-	answers  []fabric.Addr // inserted for a single answer each, oldest first
+	answers  []fabric.Addr // each inserted for a single answer, oldest first
 }
 
 // AnswersMax is the maximum number of addresses that stay inserted for single answers to unknown
@@ -21,14 +21,15 @@ type addresses struct {
 const AnswersMax = 8
 
 // CancelAfter is the time after which the removal of an unused address is allowed to cancel the
-// remaining sends to this address. A live peer accepts packets within the time CancelAfter.
+// remaining sends to this address. CancelAfter is long enough for a live peer to accept the packets
+// of these sends.
 const CancelAfter = time.Second
 
 // leavingAddr is an address that is removed as soon as the last sends to it have completed.
 type leavingAddr struct {
 	addr      fabric.Addr
 	cmd, data lastSend
-	cancelAt  Time // from then on Remove may cancel waiting sends
+	cancelAt  Time // from this time on, Remove may cancel waiting sends
 }
 
 func (a *addresses) init() { a.answers = make([]fabric.Addr, 0, AnswersMax) }
@@ -43,8 +44,8 @@ func (p *Port) Insert(name []byte) (fabric.Addr, error) {
 	return a, err
 }
 
-// Remove undoes an Insert immediately. The caller must not call Remove while a send to the address
-// is in progress.
+// Remove removes an address from the fabric immediately. The caller must not call Remove while a
+// send to the address is in progress.
 func (p *Port) Remove(a fabric.Addr) {
 	p.inserted--
 	_ = p.Dom.Remove(a)
@@ -58,9 +59,8 @@ func (p *Port) RemoveLater(a fabric.Addr, cancelAt Time) {
 
 // RemoveLeft removes those unused addresses to which the last sends have completed. RemoveLeft
 // detects the last completion by counting, which is exact if sends complete in the order in which
-// they were posted. If sends complete in another order, as in fabric/shm, an address can be removed
-// too early or too late. Even if an address is removed too early or too late, all buffers are
-// returned.
+// they were posted. If sends complete in a different order, as in fabric/shm, RemoveLeft can remove
+// an address too early or too late. An early or late removal of an address loses no buffer.
 func (p *Port) RemoveLeft(now Time) {
 	cancels := p.Command.Caps.RemoveCancels && p.Data.Caps.RemoveCancels
 	n := 0
@@ -88,7 +88,7 @@ func (p *Port) GiveUp(now Time, name []byte) {
 		!p.Command.Caps.RemoveCancels || !p.Data.Caps.RemoveCancels {
 		return
 	}
-	p.Post(now) // a peer that still reads gets the last packets
+	p.Post(now) // a peer that still receives gets the last packets
 	a, err := p.Insert(name)
 	if err != nil {
 		return
@@ -116,9 +116,9 @@ func (p *Port) forgetAnswers(to fabric.Addr) {
 
 // TakeForAnswer takes a control buffer for a single answer to an unknown peer, and inserts the
 // peer's address, which is the argument "name". If AnswersMax addresses are already inserted for
-// single answers, TakeForAnswer removes the oldest of these addresses. If no control buffer is
-// available (see TakeControl), or if the provider rejects the address, TakeForAnswer inserts
-// nothing and returns false.
+// single answers, TakeForAnswer removes the oldest of these addresses. The result "ok" of
+// TakeForAnswer says whether a control buffer is available (see TakeControl), and the provider has
+// accepted the address.
 func (p *Port) TakeForAnswer(
 	now Time, c *Channel, name []byte,
 ) (b fabric.Buf, to fabric.Addr, ok bool) {
@@ -137,7 +137,7 @@ func (p *Port) TakeForAnswer(
 	return b, to, true
 }
 
-// keepForAnswer keeps an address inserted until AnswersMax other addresses were inserted for single
+// keepForAnswer keeps an address inserted until AnswersMax more addresses were inserted for single
 // answers.
 func (p *Port) keepForAnswer(now Time, to fabric.Addr) {
 	if len(p.answers) == cap(p.answers) {
@@ -147,14 +147,14 @@ func (p *Port) keepForAnswer(now Time, to fabric.Addr) {
 	p.answers = append(p.answers, to)
 }
 
-// Inserted returns the number of all inserted addresses, and the number of those that are for
-// single answers.
+// Inserted returns the number of all inserted addresses, and the number of addresses that are
+// inserted for single answers.
 func (p *Port) Inserted() (all, answers int) { return p.inserted, len(p.answers) }
 
-// CheckAddresses returns an error if the number of inserted addresses is wrong. The number of
-// inserted addresses must be twice the number of endpoints, plus the addresses for single answers
-// and the addresses that wait for their removal. The caller may call CheckAddresses even after the
-// Domain is closed.
+// CheckAddresses returns an error if the number of inserted addresses is wrong, and nil otherwise.
+// The number of inserted addresses must be twice the number of endpoints, plus the addresses for
+// single answers and the addresses that wait for their removal. The caller may call CheckAddresses
+// even after the Domain is closed.
 func (a *addresses) CheckAddresses(endpoints int) error {
 	switch {
 	case a.inserted != 2*endpoints+len(a.Leaving)+len(a.answers):

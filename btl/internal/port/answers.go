@@ -8,29 +8,30 @@ import (
 
 // answerBound limits the answers to addresses that are not proven. If an address is forged and its
 // host does not exist, the kernel can keep each answer to this address in the socket's send buffer
-// for seconds. A full send buffer would stop the packets to all peers.
+// for seconds. If such answers filled the send buffer, no packet could be sent to any peer.
 type answerBound struct {
 	backlogger fabric.Backlogger // nil if the provider does not know the use of the send buffer
 	askedAt    Time              // time of the latest call of Backlog
-	crowded    bool              // then more than a part of the send buffer was in use
+	crowded    bool              // at the time askedAt, the send buffer was crowded
 	answeredAt Time              // time of the latest answer while the send buffer was crowded
 }
 
 const (
-	// The send buffer is crowded if more than 1/crowdedPart of it is in use. The answers of one poll
-	// use less than 1/crowdedPart of the send buffer, even if it has only 400 KB.
+	// The send buffer is crowded if more than 1/crowdedPart of it is in use. The answers that are sent
+	// in one poll use less than 1/crowdedPart of the send buffer, even if the send buffer has only 400
+	// KB.
 	crowdedPart = 4
 	// While the send buffer is crowded, answers to unproven addresses are sent one by one, with a
-	// pause of crowdedPause. In the three seconds for which Linux tries to find a host, 60 answers are
-	// sent at this rate, which use less than 50 KB of the send buffer. The answers do not stop
-	// completely, because packets to connected peers can also crowd the send buffer, and new peers
-	// must then still get answers.
+	// pause of crowdedPause. With one answer in each crowdedPause, 60 answers are sent in the three
+	// seconds for which Linux tries to find a host, and they use less than 50 KB of the send buffer.
+	// Answers are not stopped completely, because the send buffer can be crowded by packets to
+	// connected peers, and new peers must still get answers in this case.
 	crowdedPause = 50 * time.Millisecond
 )
 
-// MayAnswer reports whether the limit allows an answer to an unproven address on the channel at the
-// time "now", and counts this answer. The argument "now" of MayAnswer is the time of the present
-// poll. MayAnswer queries the provider once in a poll.
+// MayAnswer reports whether the limit on answers allows an answer to an unproven address on the
+// channel at the time "now", and counts this answer. The argument "now" of MayAnswer is the time of
+// the present poll. MayAnswer queries the provider once in a poll.
 func (c *Channel) MayAnswer(now Time) bool {
 	a := &c.answers
 	if a.backlogger == nil {

@@ -21,8 +21,8 @@ const (
 	// ControlBuffers is the number of buffers for ACKs, Nacks, handshakes and Parts (slices of a
 	// packet that the path cannot carry whole). Control packets never wait for a send buffer.
 	ControlBuffers = 64 + PartBuffers
-	// PartBuffers is the maximum number of control buffers for Parts (slices of packets). PartBuffers
-	// suffices to divide the largest packet into Parts of the smallest size.
+	// PartBuffers is the maximum number of control buffers for Parts (slices of packets). With
+	// PartBuffers buffers, the largest packet can be divided into Parts (slices) of the smallest size.
 	PartBuffers = 64
 )
 
@@ -31,7 +31,7 @@ const (
 type buffers struct {
 	sends       int // number of send buffers
 	State       []State
-	Uncoalesced []bool // the latest packet was posted without a neighbour to the same address
+	Uncoalesced []bool // the latest packet was posted without coalescing
 	FreeCtl     []fabric.Buf
 	ctlTo       [ControlBuffers]fabric.Addr // destinations of the busy control buffers
 	done        []fabric.Buf                // buffers that the fabric has released, for Done
@@ -39,7 +39,8 @@ type buffers struct {
 	unstuck     bool                        // for the result of Unstuck
 }
 
-// Refusal is a send that the fabric has permanently rejected, with the reason.
+// Refusal contains a send that the fabric has permanently rejected, and the reason for the
+// rejection.
 type Refusal struct {
 	Send fabric.Send
 	Err  error
@@ -56,7 +57,7 @@ func (b *buffers) init(sendBuffers, arenaLen int) {
 }
 
 // ReleaseWhenDone makes Done return a send buffer as soon as the fabric has released the buffer.
-// The buffer must be posted, or be in a batch.
+// The caller may call ReleaseWhenDone only for a buffer that is posted or in a batch.
 func (b *buffers) ReleaseWhenDone(buf fabric.Buf) { b.State[buf] |= Release }
 
 // letGo records that the fabric has released a buffer.
@@ -78,7 +79,8 @@ func (b *buffers) letGo(buf fabric.Buf) {
 
 // Done returns buffers that the fabric has released since the previous call of Done. The result of
 // Done contains all released control buffers, which are already free, and those released send
-// buffers for which ReleaseWhenDone was called. The slice is valid until the next send is posted.
+// buffers for which ReleaseWhenDone was called. The slice of buffers that Done returns is valid
+// until the next send is posted.
 func (b *buffers) Done() []fabric.Buf {
 	done := b.done
 	b.done = b.done[:0]
@@ -86,16 +88,16 @@ func (b *buffers) Done() []fabric.Buf {
 }
 
 // Refused returns the sends that the fabric has rejected since the previous call of Refused. The
-// buffer of a rejected send is free, or is returned by Done. The slice is valid until the next send
-// is posted.
+// buffer of a rejected send is free, or is returned by Done. The slice of sends that Refused
+// returns is valid until the next send is posted.
 func (b *buffers) Refused() []Refusal {
 	refused := b.refused
 	b.refused = b.refused[:0]
 	return refused
 }
 
-// Unstuck reports whether the fabric accepts packets of a batch again, after it had accepted none
-// of them in an earlier poll. Unstuck reports only changes since the previous call of Unstuck.
+// Unstuck reports whether the fabric accepts packets of a batch again, after a poll in which it had
+// accepted none of them. Unstuck reports only changes since the previous call of Unstuck.
 func (b *buffers) Unstuck() bool {
 	was := b.unstuck
 	b.unstuck = false
@@ -107,8 +109,8 @@ func (b *buffers) Settled() bool {
 	return len(b.done) == 0 && len(b.refused) == 0 && !b.unstuck
 }
 
-// Control returns the index of a buffer among the control buffers. The result "ok" of Control is
-// false for a send buffer.
+// Control returns the index of a buffer among the control buffers. The result "ok" of Control says
+// whether the buffer is a control buffer, and not a send buffer.
 func (b *buffers) Control(buf fabric.Buf) (n int, ok bool) {
 	n = int(buf) - b.sends
 	return n, n >= 0
@@ -118,8 +120,9 @@ func (b *buffers) Control(buf fabric.Buf) (n int, ok bool) {
 // at present. The result of FreeParts can be negative.
 func (b *buffers) FreeParts() int { return len(b.FreeCtl) - (ControlBuffers - PartBuffers) }
 
-// TakeControl takes a control buffer for a packet to an address. TakeControl returns false if the
-// channel is full, if no control buffer is free, or if MayTakeControl is false for the address.
+// TakeControl takes a control buffer for a packet to an address. TakeControl succeeds if the
+// channel has room, a control buffer is free, and MayTakeControl returns true for the address, and
+// returns false otherwise.
 func (b *buffers) TakeControl(c *Channel, to fabric.Addr) (buf fabric.Buf, ok bool) {
 	if c.Room() <= 0 || len(b.FreeCtl) == 0 || !b.MayTakeControl(to) {
 		return 0, false
@@ -127,8 +130,8 @@ func (b *buffers) TakeControl(c *Channel, to fabric.Addr) (buf fabric.Buf, ok bo
 	return b.TakePart(to), true
 }
 
-// TakePart takes a control buffer for a Part (slice of a packet) to an address. The caller must
-// call TakePart only if a control buffer is free (see FreeParts).
+// TakePart takes a control buffer for a Part (slice of a packet) to an address. The caller may call
+// TakePart only if a control buffer is free (see FreeParts).
 func (b *buffers) TakePart(to fabric.Addr) fabric.Buf {
 	n := len(b.FreeCtl) - 1
 	buf := b.FreeCtl[n]
@@ -139,7 +142,7 @@ func (b *buffers) TakePart(to fabric.Addr) fabric.Buf {
 
 // PeekControl returns the control buffer that TakeControl would return next. Before the next call
 // of a method of the Port, the caller may write to this buffer and inject its bytes
-// (Channel.Inject). If no control buffer is free, the result "ok" of PeekControl is false.
+// (Channel.Inject). The result "ok" of PeekControl says whether a control buffer is free.
 func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 	n := len(b.FreeCtl)
 	if n == 0 {
@@ -148,9 +151,9 @@ func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 	return b.FreeCtl[n-1], true
 }
 
-// MayTakeControl reports whether the limits allow another control packet to an address. The packets
-// to one address may use at most as many control buffers as are free. A fabric can hold the buffers
-// of packets to a stopped peer, so that buffers must be left for packets to other peers.
+// MayTakeControl reports whether the limits allow one more control packet to an address. The
+// packets to one address may use at most as many control buffers as are free. This limit leaves
+// buffers for packets to live peers if the fabric holds the buffers of packets to a stopped peer.
 func (b *buffers) MayTakeControl(to fabric.Addr) bool {
 	free := len(b.FreeCtl)
 	if free > ControlBuffers/2 { // the common case is that more buffers are free than busy

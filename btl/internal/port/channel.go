@@ -14,7 +14,7 @@ type Which uint8
 // fragments, and Data carries the ACKs.
 const (
 	Command Which = iota // for ACKs and small packets; polled first
-	Data                 // for all other packets, and all retransmissions
+	Data                 // for all large packets, and all retransmissions
 )
 
 // String returns the channel's name in readable form.
@@ -48,9 +48,9 @@ type Channel struct {
 	Posted      int           // sends that are not complete
 	total       uint64        // sends ever posted that complete later
 	apart       bool          // a packet of the batch must be posted in a separate call
-	Stuck       bool          // the fabric did not accept the whole batch in the latest poll
-	tried       int           // packets of the batch that the fabric did not accept in the latest Post
-	stuckAt     Time          // since then the fabric has accepted nothing, or 0
+	Stuck       bool          // in the latest poll, the fabric did not accept the whole batch
+	tried       int           // packets that the fabric did not accept in the latest Post
+	stuckAt     Time          // from this time on, the fabric has accepted no packet; or 0
 	Completions []fabric.Completion
 	receiving   int          // receive buffers posted
 	Repost      []fabric.Buf // receive buffers to be posted again
@@ -58,9 +58,9 @@ type Channel struct {
 	Idle     int           // polls since a packet arrived
 	skipped  int           // calls of Progress since the latest poll
 	polledAt Time          // time of the latest poll
-	Left     bool          // completions may be left after the latest poll
+	Left     bool          // completions are possibly left after the latest poll
 	emptyAt  Time          // time of the latest poll that left no completion
-	Queued   time.Duration // longest wait of the packets of the latest poll
+	Queued   time.Duration // longest time that packets of the latest poll have waited
 }
 
 func (c *Channel) open(
@@ -97,8 +97,8 @@ func (c *Channel) Interpose(wrap func(fabric.Endpoint) fabric.Endpoint) {
 	c.answers.backlogger, _ = c.Endpoint.(fabric.Backlogger)
 }
 
-// AppendSource appends the source address of a packet to dst. AppendSource returns nil if the
-// provider does not know the source address.
+// AppendSource appends the source address of a packet to the slice "dst", and returns the extended
+// slice, or nil if the provider does not know the source address.
 func (c *Channel) AppendSource(dst []byte, comp *fabric.Completion) []byte {
 	if c.sourcer == nil {
 		return nil

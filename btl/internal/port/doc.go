@@ -12,13 +12,13 @@
 //   - Done returns the buffers that the fabric has released, and Refused returns the sends that the
 //     fabric has rejected.
 //   - The caller frees its send buffers. The Port frees a control buffer as soon as the fabric has
-//     released it.
+//     released the buffer.
 //
 // All packets pass through a Port. Every outgoing packet passes through Put, Next or Inject of a
 // Channel, with a complete header. Every incoming packet passes through Poll, before its header is
-// parsed. Encryption would belong in package port, where a packet can be encrypted before Post and
-// decrypted after Poll. Encryption would need a copy of each payload that the fabric reads from, or
-// writes to, the application's memory.
+// parsed. If encryption is added, it belongs in package port, where a packet can be encrypted
+// before Post and decrypted after Poll. With encryption, each payload that the fabric reads from or
+// writes to the application's memory would have to be copied.
 //
 // Only one goroutine may use a Port.
 package port

@@ -16,7 +16,7 @@ type Keeper struct {
 	arena *fabric.Arena
 	first fabric.Buf   // the first receive buffer
 	spare []fabric.Buf // receive buffers that are neither posted nor kept
-	refs  []uint32     // of each receive buffer, how often it is kept
+	refs  []uint32     // for each receive buffer, how often it is kept
 	kept  int          // number of kept buffers
 
 	inHand fabric.Buf // buffer to post again after the current packet
@@ -46,8 +46,9 @@ func (k *Keeper) Held() fabric.Buf {
 }
 
 // Keep keeps the buffer of the packet that is being received, so that the buffer is not posted
-// again. The result "ok" of Keep is false if the argument "data" is not in the packet's buffer, or
-// if no spare buffer is left. A buffer stays kept until LetGo was called as often as Keep.
+// again. The result "ok" of Keep says whether the buffer is kept, which requires that the argument
+// "data" is in the packet's buffer, and that a spare buffer is left. A buffer stays kept until
+// LetGo was called as often as Keep.
 func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 	if !k.hasBuf {
 		return 0, false
@@ -83,8 +84,8 @@ func (k *Keeper) LetGo(b fabric.Buf) {
 // Kept returns the number of buffers that are kept.
 func (k *Keeper) Kept() int { return k.kept }
 
-// Outlive keeps the arena's memory mapped after the Domain is closed, by a call of the arena's Hold
-// for each call of Keep that LetGo has not undone. Each call of the arena's Hold must be undone by
+// Outlive keeps the arena's memory mapped after the Domain is closed. For each call of Keep that
+// LetGo has not undone, Outlive calls fabric.Arena.Hold, which the caller must undo by
 // fabric.Arena.Drop.
 func (k *Keeper) Outlive() {
 	for _, n := range k.refs {
@@ -100,8 +101,8 @@ func (k *Keeper) keeps(b fabric.Buf) bool {
 	return n >= len(k.refs) || k.refs[n] != 0
 }
 
-// check returns an error if the counts of kept buffers are wrong, or if a spare buffer is in use.
-// The slice "seen" marks the buffers in use.
+// check returns an error if the counts of kept buffers are wrong, or if a spare buffer is in use,
+// and nil otherwise. The slice "seen" marks the buffers in use.
 func (k *Keeper) check(seen []bool) error {
 	kept := 0
 	for _, n := range k.refs {

@@ -26,7 +26,7 @@ type Config struct {
 	CommandBytes    int  // largest datagram of the command channel
 	DataBytes       int  // largest datagram of the data channel
 	PollBatch       int  // maximum number of completions of one poll
-	Spare           int  // receive buffers, behind those of the channels, for packets that are kept
+	Spare           int  // receive buffers that replace the buffers of kept packets
 	IdlePollEvery   int  // an idle channel is polled at least once in this number of calls
 	Reliable        bool // rely on a fabric that is reliable and ordered
 }
@@ -53,7 +53,7 @@ type Port struct {
 
 // Open opens the two channels on a Domain. The Domain's arena must have SendBuffers +
 // ControlBuffers + CommandDepth + RecvDepth + Spare buffers. The caller closes the Domain, even if
-// Open fails. The errors of Open are ErrConfig and the errors of the provider.
+// Open fails. Open returns ErrConfig, or an error of the provider.
 func (p *Port) Open(dom fabric.Domain, cfg Config) error {
 	p.Dom, p.Info, p.Arena, p.cfg = dom, dom.Info(), dom.Arena(), cfg
 	p.Reliable = p.Info.Reliable && p.Info.Ordered && cfg.Reliable
@@ -116,11 +116,11 @@ func (p *Port) Post(now Time) {
 func (p *Port) Pending() bool { return len(p.Command.Batch) > 0 || len(p.Data.Batch) > 0 }
 
 // RetryAt returns the time by which the waiting packets of both channels must be posted. If a
-// packet was not offered to the fabric yet, RetryAt returns the argument "now".
+// waiting packet was not offered to the fabric yet, RetryAt returns the argument "now".
 func (p *Port) RetryAt(now Time) Time { return p.Command.retryAt(now).Min(p.Data.retryAt(now)) }
 
-// Paused reports whether packets wait to be posted, and none of them is due before the time that
-// RetryAt returns.
+// Paused reports whether packets wait to be posted, but the time of the next attempt to post them
+// (see RetryAt) is later than "now".
 func (p *Port) Paused(now Time) bool { return p.Pending() && p.RetryAt(now) > now }
 
 // The method "retryAt" returns the time by which the batch must be posted, or Never if the batch is
@@ -147,10 +147,10 @@ func (p *Port) ReceivesPending() bool {
 	return len(p.Command.Repost) > 0 || len(p.Data.Repost) > 0
 }
 
-// Check returns an error if the state of a buffer is inconsistent. A busy send buffer must be
-// posted or in a batch. A control buffer must be free or busy. A receive buffer must be posted,
-// about to be posted, kept, or spare. For each channel, the argument "lent" is the number of
-// receive buffers that the caller is processing.
+// Check returns an error if the state of a buffer is inconsistent, and nil otherwise. A busy send
+// buffer must be posted or in a batch. A control buffer must be free or busy. A receive buffer must
+// be posted, about to be posted, kept, or spare. For each channel, the argument "lent" is the
+// number of receive buffers that the caller is processing.
 func (p *Port) Check(lent [2]int) error {
 	if p.seen == nil {
 		p.seen = make([]bool, p.Arena.Len())

@@ -10,8 +10,8 @@ import (
 // Post posts a batch of packets, and PostOne posts a single packet. Inject posts a packet whose
 // buffer is free again when Inject returns.
 
-// Put adds the packet in buffer "b", which has the length "sizeBytes", to the batch. The caller
-// must call Put only if the result of Room is positive.
+// Put adds the packet in buffer "b" to the batch. The argument sizeBytes of Put is the length of
+// this packet. The caller may call Put only if the result of Room is positive.
 func (c *Channel) Put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 	s := c.Next(b)
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
@@ -19,7 +19,7 @@ func (c *Channel) Put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 }
 
 // Next adds a send of buffer "b" to the batch, and returns the new entry of the batch. The caller
-// must set all fields of the new entry. The caller must call Next only if the result of Room is
+// must set all fields of the new entry. The caller may call Next only if the result of Room is
 // positive.
 func (c *Channel) Next(b fabric.Buf) *fabric.Send {
 	c.p.State[b] |= Busy
@@ -30,8 +30,8 @@ func (c *Channel) Next(b fabric.Buf) *fabric.Send {
 }
 
 // Post posts the batch. Packets that the fabric cannot take yet stay in the batch until the next
-// poll. Packets that the fabric permanently rejects are lost. After Post, the caller must call
-// Refused and Done.
+// poll. Packets that the fabric permanently rejects are removed from the batch (see Refused). After
+// Post, the caller must call Refused and Done.
 func (c *Channel) Post() {
 	taken := 0
 	for taken < len(c.Batch) {
@@ -69,8 +69,8 @@ func (c *Channel) moves() {
 	}
 }
 
-// SetApart is called for the latest packet of the batch, which is in buffer "b". Post then passes
-// this packet to the fabric in a separate call.
+// SetApart makes Post pass the packet in buffer "b", which must be the latest packet of the batch,
+// to the fabric in a separate call.
 func (c *Channel) SetApart(b fabric.Buf) {
 	c.p.State[b] |= apart
 	c.apart = true
@@ -95,8 +95,9 @@ func (c *Channel) beside(from int) int {
 	return len(c.Batch)
 }
 
-// noteUncoalesced marks the packets that were posted without an adjacent packet to the same
-// address, which the fabric cannot coalesce with others. The fabric has taken the first "n" sends.
+// noteUncoalesced marks the packets that the fabric cannot have coalesced, because the adjacent
+// packets go to different addresses. The argument "n" of noteUncoalesced is the number of sends
+// that the fabric has taken.
 func (c *Channel) noteUncoalesced(sends []fabric.Send, n int) {
 	if n == 0 || c.p.Info.Reliable {
 		return
@@ -113,8 +114,8 @@ func (c *Channel) noteUncoalesced(sends []fabric.Send, n int) {
 }
 
 // postOthers is called when the fabric cannot take the send batch[at] yet. Over a reliable fabric,
-// postOthers posts the later sends of the batch that go to other addresses. The sends to each peer
-// stay in the order of the batch.
+// postOthers posts those sends after batch[at] that go to different addresses. The sends to the
+// same peer stay in the order of the batch.
 func (c *Channel) postOthers(at int) {
 	batch, kept := c.Batch, 0
 	for i := at; i < len(batch); {
@@ -157,8 +158,8 @@ func (c *Channel) PostOne() {
 }
 
 // Inject immediately posts a packet of at most Caps.InjectBytes. The buffer "b" is free again when
-// Inject returns. The caller must call Inject only if the batch is empty. The errors of Inject are
-// those of the provider.
+// Inject returns. The caller may call Inject only if the batch is empty. Inject returns the errors
+// of the provider unchanged.
 func (c *Channel) Inject(b fabric.Buf, sizeBytes int, to fabric.Addr) error {
 	s := &c.Batch[:1][0]
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
@@ -173,7 +174,7 @@ func (c *Channel) refuse(s *fabric.Send, err error) {
 	c.p.letGo(s.Buf)
 }
 
-// sentAll records several posted sends.
+// sentAll records several sends that the fabric has accepted.
 func (c *Channel) sentAll(sends []fabric.Send) {
 	p, inject := c.p, c.Caps.InjectBytes
 	for i := range sends {
@@ -206,7 +207,7 @@ func (c *Channel) SendDone(b fabric.Buf) {
 
 // lastSend identifies the last send to an address that is no longer used.
 type lastSend struct {
-	mark  uint64 // count of sends (Channel.taken) up to the last one
+	mark  uint64 // count of sends (Channel.taken) up to the last send
 	waits bool   // such a send was in the batch when last checked
 }
 
@@ -215,7 +216,7 @@ func (c *Channel) lastSend(to fabric.Addr) lastSend {
 }
 
 func (c *Channel) hasGone(l *lastSend, to fabric.Addr) bool {
-	if l.waits { // the send may have been posted behind later ones since the previous check
+	if l.waits { // the send was possibly posted after later ones since the last check
 		l.mark, l.waits = c.taken(), GoesTo(c.Batch, to)
 	}
 	return c.Posted == 0 && len(c.Batch) == 0 || c.total-uint64(c.Posted) >= l.mark

@@ -11,7 +11,7 @@ import (
 var ErrNoText = errors.New("port: the fabric's addresses have no textual form")
 
 // ParseAddress returns the names of the two channels at a textual address. ParseAddress returns
-// ErrNoText for a fabric without textual addresses, and otherwise the errors of the provider.
+// ErrNoText if the fabric has no textual addresses, or an error of the provider.
 func (p *Port) ParseAddress(address string) (command, data []byte, err error) {
 	a, ok := p.Dom.(fabric.Addresser)
 	if !ok {
@@ -33,8 +33,8 @@ func (p *Port) FormatName(name []byte) string {
 	return hex.EncodeToString(name)
 }
 
-// FormatPair returns the names of both channels in the notation of ParseAddress, or an empty text
-// for a fabric without textual addresses.
+// FormatPair returns a text with the names of both channels, in the notation of ParseAddress, or an
+// empty text for a fabric without textual addresses.
 func (p *Port) FormatPair(command, data []byte) string {
 	a, ok := p.Dom.(fabric.Addresser)
 	if !ok {

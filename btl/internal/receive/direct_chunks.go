@@ -13,7 +13,7 @@ import (
 )
 
 // chunkCame updates the endpoint's expectation of the next chunk, when the chunk with the header h
-// has arrived. The argument "whole" of chunkCame is true if the fragment is complete.
+// has arrived. The argument "whole" of chunkCame says whether the fragment is complete.
 func (ld *DirectChunks) chunkCame(ep *peer.Endpoint, h *frag.Header, whole bool) {
 	if x := ep.Expected(ld.lands(ep)); x != nil {
 		ld.Plan.ChunkCame(x, h, whole)
@@ -41,8 +41,8 @@ func (ld *DirectChunks) putCame(ep *peer.Endpoint, h *frag.Header) {
 	}
 }
 
-// PollChunks polls the channel that carries chunks. If a chunk is expected, PollChunks first passes
-// the memory where the chunk's payload belongs to the provider.
+// PollChunks polls the channel that carries chunks. If a chunk is expected, PollChunks first tells
+// the provider the memory to which the payload of this chunk belongs.
 func (ld *DirectChunks) PollChunks(limit int) (got int, err error) {
 	var mem []byte
 	if x := ld.Plan.Next(limit > 1); x != nil {
@@ -51,8 +51,8 @@ func (ld *DirectChunks) PollChunks(limit int) (got int, err error) {
 	return ld.Plan.Poll(ld.Clock.Now, limit, mem)
 }
 
-// memoryOf returns the memory for the next expected chunks of an endpoint's peer, or nil if direct
-// receive is not possible.
+// memoryOf returns the final memory of the chunks that are expected next from an endpoint's peer,
+// or nil if the provider cannot write to it directly.
 func (ld *DirectChunks) memoryOf(x *landing.Expectation[*peer.Endpoint]) []byte {
 	ep := x.Of
 	if ep.ID.State != peer.StateConnected {
@@ -73,8 +73,8 @@ func (ld *DirectChunks) memoryOf(x *landing.Expectation[*peer.Endpoint]) []byte 
 	return r.Bytes()[to.At:][:n:n]
 }
 
-// HandleLanded processes the completions of a poll in which the provider had memory for direct
-// receive.
+// HandleLanded processes the completions of a poll in which the provider could write chunks
+// directly to their final memory.
 func (ld *DirectChunks) HandleLanded(c *port.Channel, comps []fabric.Completion) {
 	for len(comps) > 0 {
 		if comps[0].Op == fabric.OpSend {
@@ -97,8 +97,8 @@ func (ld *DirectChunks) HandleLanded(c *port.Channel, comps []fabric.Completion)
 }
 
 // receiveLanded accepts the chunk in comps[0], whose payload the provider has written directly to
-// its final memory. If the packet is not the expected chunk, or if it cannot be accepted,
-// receiveLanded changes nothing and returns false.
+// its final memory. receiveLanded reports whether it has accepted the packet, and changes nothing
+// if the packet is not the expected chunk or cannot be accepted.
 func (ld *DirectChunks) receiveLanded(c *port.Channel, comps []fabric.Completion) bool {
 	var in arrival
 	x, isPut := ld.Plan.Aim()
@@ -114,9 +114,9 @@ func (ld *DirectChunks) receiveLanded(c *port.Channel, comps []fabric.Completion
 	}
 }
 
-// receiveMessageLanded accepts a directly received chunk of a message. Before the memory for direct
-// receive is used for anything else, the payloads of unexpected packets are copied back to their
-// receive buffers.
+// receiveMessageLanded accepts a chunk of a message that the provider has written directly to its
+// final memory. Before this memory is used for a different purpose, the payloads of unexpected
+// packets are copied from it to their receive buffers.
 func (ld *DirectChunks) receiveMessageLanded(c *port.Channel, ep *peer.Endpoint, h *frag.Header,
 	comps []fabric.Completion,
 ) bool {
@@ -177,7 +177,7 @@ func (ld *DirectChunks) receivePutLanded(
 		ld.Sent.GotAnswer(o, true)
 	}
 	if h.Flags&frag.FlagOp != 0 {
-		if n := ep.Memory().Placed(h.Op, sizeBytes); n.Here() { // a handler may be called
+		if n := ep.Memory().Placed(h.Op, sizeBytes); n.Here() { // a handler is possibly called
 			ld.Plan.Restore(comps[1:])
 			ld.notify(ep, n)
 		}

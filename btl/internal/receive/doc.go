@@ -1,5 +1,5 @@
-// Package receive processes received packets, from the completion of the fabric to the call of the
-// handler for the fragment.
+// Package receive processes received packets, from the completion that the fabric reports to the
+// call of the handler for the fragment.
 //
 //	Handle --> decode --> admit ------> accept -----> accepted ----> deliver
 //	           header,    its ACK, and  handler, put, the next ACK   the handler
@@ -11,9 +11,9 @@
 //	Asides              path MTU probes, and slices of packets
 //
 // A packet that cannot be accepted is dropped and counted. The files link.go, link_seq.go and
-// link_counted.go contain the code that depends on the kind of connection. Package receive does not
-// write the fields of an endpoint. To change an endpoint, package receive calls methods of package
-// peer, and methods of the types of the endpoint's fields, such as reliability.Receiver and
-// frag.Assembler. To read the code, begin with read_headers.go. Only one goroutine may use a
-// Receiver, which has no lock and no clock.
+// link_counted.go contain the code that depends on the kind of link (sequenced, or counted over a
+// reliable fabric). Package receive does not write the fields of an endpoint. To change an
+// endpoint, package receive calls methods of package peer, or of the types of the endpoint's
+// fields, such as reliability.Receiver and frag.Assembler. To read the code, begin with
+// read_headers.go. Only one goroutine may use a Receiver, which has no lock and no clock.
 package receive

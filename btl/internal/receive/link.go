@@ -9,8 +9,8 @@ import (
 	"gobtl/reliability"
 )
 
-// admit processes the ACK and the sequence number of a received packet. admit returns false if the
-// packet's payload must be ignored. The function "admissible" must test the same conditions as
+// admit processes the ACK and the sequence number of a received packet, and reports whether the
+// packet's payload must be processed. The function "admissible" must test the same conditions as
 // admit.
 func (rx *Receiver) admit(in *arrival) bool {
 	ep := in.ep
@@ -37,8 +37,8 @@ func (rx *Receiver) admit(in *arrival) bool {
 	return true
 }
 
-// The function "admissible" reports whether admit would accept a packet, and changes nothing. The
-// function "admissible" must test the same conditions as admit.
+// The function "admissible" reports whether admit would return true for a packet, and changes
+// nothing. The function "admissible" must test the same conditions as admit.
 func admissible(ep *peer.Endpoint, h *frag.Header) bool {
 	if ep.ID.Counted {
 		return h.Flags&frag.FlagAck == 0 && inbound.WhyLost(h, &ep.Rcv.Receiver, &ep.Snd) == nil
@@ -57,8 +57,8 @@ func numberOf(ep *peer.Endpoint, h *frag.Header) seq.Num {
 	return h.Seq
 }
 
-// The method "accepted" updates the receive state for an accepted packet, so that later ACKs cover
-// this packet.
+// The method "accepted" updates the receive state for an accepted packet, so that the next ACK
+// covers this packet.
 func (rx *Receiver) accepted(ep *peer.Endpoint, h *frag.Header) {
 	if ep.ID.Counted {
 		rx.count(ep, h, true)
@@ -81,7 +81,7 @@ func (rx *Receiver) accepted(ep *peer.Endpoint, h *frag.Header) {
 }
 
 // refuse updates the receive state for a permanently refused packet, and sends the peer a Nack with
-// the reason.
+// the reason for the refusal.
 func (rx *Receiver) refuse(in *arrival, reason uint8) {
 	if in.ep.ID.Counted {
 		rx.refuseCounted(in.ep, &in.Header, reason)
@@ -90,14 +90,14 @@ func (rx *Receiver) refuse(in *arrival, reason uint8) {
 	}
 }
 
-// The function "refuses" reports whether a fragment of the peer was refused recently. If the
-// function "refuses" returns true, the caller must call refusedBefore for each chunk.
+// The function "refuses" reports whether a fragment of the peer was refused recently, so that the
+// caller must call refusedBefore for each chunk.
 func refuses(ep *peer.Endpoint) bool {
 	return ep.Refusals.Any() || ep.ID.Counted && ep.Counts.Inbound.Refuses()
 }
 
-// refusedBefore reports whether a chunk belongs to a refused fragment. If the chunk belongs to a
-// refused fragment, refusedBefore also drops or refuses the chunk.
+// refusedBefore reports whether a chunk belongs to a refused fragment, and drops or refuses the
+// chunk in this case.
 func (rx *Receiver) refusedBefore(in *arrival) bool {
 	if in.ep.ID.Counted {
 		return rx.refusedBeforeCounted(in)
@@ -105,8 +105,8 @@ func (rx *Receiver) refusedBefore(in *arrival) bool {
 	return rx.refusedBeforeSequenced(in)
 }
 
-// assemble adds a chunk to its fragment. assemble returns the fragment if the chunk completes the
-// fragment, and otherwise nil. The second result of assemble is false if the chunk was not
+// assemble adds a chunk to its fragment. The first result of assemble is the fragment if the chunk
+// has completed it, and otherwise nil. The second result of assemble says whether the chunk was
 // accepted.
 func (rx *Receiver) assemble(in *arrival) (*frag.Message, bool) {
 	if in.ep.ID.Counted {
@@ -128,8 +128,9 @@ func (rx *Receiver) nacked(in *arrival) {
 	}
 }
 
-// lands reports whether direct receive is possible for chunks from this endpoint's peer. Only one
-// of the two channels supports direct receive.
+// lands reports whether the provider can write chunks from this endpoint's peer directly to their
+// final memory. Only one of the two channels supports direct receive (of chunks to their final
+// memory).
 func (ld *DirectChunks) lands(ep *peer.Endpoint) bool {
 	on := &ld.Port.Data
 	if ep.ID.Counted {

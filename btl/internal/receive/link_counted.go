@@ -70,9 +70,9 @@ func (rx *Receiver) assembleCounted(in *arrival) (*frag.Message, bool) {
 	return msg, true
 }
 
-// The method "count" counts a received data packet, where the argument "taken" is true if the
-// packet was accepted. A requested ACK is sent after Rules.AckDelay. If a chunk or a large packet
-// was accepted, a requested ACK is due immediately, because the sender's memory is in use until the
+// The method "count" counts a received data packet. The argument "taken" of the method "count" says
+// whether the packet was accepted. A requested ACK is due after Rules.AckDelay, except that after a
+// chunk or a large packet it is due immediately, because the sender's memory is in use until the
 // ACK arrives.
 func (rx *Receiver) count(ep *peer.Endpoint, h *frag.Header, taken bool) {
 	ep.Rcv.Count(rx.Clock.Now)
@@ -88,8 +88,8 @@ func (rx *Receiver) count(ep *peer.Endpoint, h *frag.Header, taken bool) {
 	}
 }
 
-// refuseCounted counts a refused packet and queues a Nack for it. The Nack is sent before the next
-// Ack.
+// refuseCounted counts a refused packet and queues a Nack for this packet, which is sent before the
+// next Ack.
 func (rx *Receiver) refuseCounted(ep *peer.Endpoint, h *frag.Header, reason uint8) {
 	n := ep.Rcv.Expected()
 	rx.count(ep, h, false)

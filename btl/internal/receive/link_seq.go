@@ -10,7 +10,7 @@ import (
 )
 
 // notAccepted counts a packet that is a duplicate or is outside of the receive window. If the
-// packet is a sign that an ACK was lost, notAccepted schedules another ACK.
+// packet is a sign that an ACK was lost, notAccepted schedules a new ACK.
 func (rx *Receiver) notAccepted(ep *peer.Endpoint, place reliability.Verdict) {
 	switch place {
 	case reliability.Duplicate:
@@ -30,11 +30,12 @@ func (rx *Receiver) notAccepted(ep *peer.Endpoint, place reliability.Verdict) {
 }
 
 // notAdded handles a chunk that could not be added to its fragment. If memory or a slot for
-// fragments was lacking, a Nack tells the peer to send the chunk again later. Memory of other peers
-// is freed only if the chunk is the next in sequence, because the last part of the memory is
-// reserved for chunks that arrive in order. If the peer itself has caused the lack of memory, no
-// memory of other peers is freed. If the slot of the fragment was in use, the fragment in this slot
-// has ended, and the next copy of the chunk gets the slot.
+// fragments was lacking, a Nack tells the peer to send the chunk again later. The module tries to
+// free memory of a different peer only if the chunk is the next in sequence, and the chunk's peer
+// itself has not caused the lack of memory. A chunk that is not the next in sequence does not need
+// this memory, because the last part of the memory is reserved for chunks that arrive in order. If
+// the slot for the chunk's fragment was in use, the fragment in this slot has ended, and the next
+// copy of the chunk gets the slot.
 func (rx *Receiver) notAdded(in *arrival, err error) {
 	rx.drop(stats.CntDropReassembly)
 	in.ep.Rcv.AskAck(rx.Clock.Now, 0)
@@ -52,7 +53,8 @@ func (rx *Receiver) notAdded(in *arrival, err error) {
 	}
 }
 
-// refuseSequenced sends the peer a Nack for a refused packet of a sequenced link.
+// refuseSequenced sends the peer a Nack for a refused packet of a sequenced link (over an
+// unreliable fabric).
 func (rx *Receiver) refuseSequenced(in *arrival, reason, tag uint8) {
 	if in.Kind == frag.KindChunk && in.Flags&frag.FlagPut == 0 {
 		in.ep.Refusals.Add(&in.ep.Rcv.Receiver, in.Seq, in.FragID)
@@ -60,10 +62,11 @@ func (rx *Receiver) refuseSequenced(in *arrival, reason, tag uint8) {
 	rx.Writer.SendNack(in.ep, in.Seq, reason, tag)
 }
 
-// refusedBeforeSequenced handles a chunk of a fragment that was refused before. A chunk of a
-// refused fragment is refused again. If the sender has ended the fragment with an error, the chunk
-// is accepted and dropped instead. If the chunk belongs to no refused fragment,
-// refusedBeforeSequenced returns false.
+// refusedBeforeSequenced handles a chunk of a fragment that was refused before. Until the sender
+// has ended the refused fragment with an error, each chunk of this fragment is refused again. After
+// the sender has ended the refused fragment, each chunk of this fragment is accepted and its
+// payload is dropped. refusedBeforeSequenced reports whether the chunk belongs to a refused
+// fragment.
 func (rx *Receiver) refusedBeforeSequenced(in *arrival) bool {
 	ep := in.ep
 	if in.Flags&frag.FlagPut != 0 || rx.handlers[in.Tag] == nil {

@@ -18,9 +18,9 @@ type Records struct {
 	refusedTags inbound.Tags   // tags without a handler in the Pack that is being received
 }
 
-// accept accepts a shared packet, and delivers its fragments in the order in which they were sent.
-// If a handler ends the endpoint, the remaining fragments of the shared packet are dropped. If a
-// handler removes another handler, the remaining fragments for the removed handler are dropped.
+// accept accepts a shared packet (Pack), and delivers its fragments in the order in which they were
+// sent. If a handler ends the endpoint, the remaining fragments of the shared packet are dropped.
+// If a handler removes the handler of a tag, the remaining fragments with this tag are dropped.
 func (rc *Records) accept(in *arrival) {
 	if !rc.admit(in) {
 		return
@@ -47,9 +47,9 @@ func (rc *Records) accept(in *arrival) {
 	}
 }
 
-// acceptLast accepts the last record of a shared packet, and then the packet as a whole. A reply to
-// an earlier fragment must not acknowledge the shared packet, because an Abort in a handler can
-// prevent the delivery of the later fragments.
+// acceptLast accepts the last record (fragment) of a shared packet, and then the packet as a whole.
+// Until all fragments of the shared packet are delivered, no reply may acknowledge the packet,
+// because an Abort in a handler can prevent the delivery of the remaining fragments.
 func (rc *Records) acceptLast(in *arrival, tag uint8, isPiece bool, data []byte) {
 	taken := in.ep.ID.State == peer.StateConnected
 	if taken {
@@ -63,13 +63,13 @@ func (rc *Records) acceptLast(in *arrival, tag uint8, isPiece bool, data []byte)
 	rc.checkBye(in.ep)
 }
 
-// acceptRecord delivers the fragment in a record. If the record contains a chunk, acceptRecord adds
-// the chunk to its fragment.
+// acceptRecord delivers the fragment in a record of a Pack, or, if the record contains a chunk,
+// adds the chunk to its fragment.
 func (rc *Records) acceptRecord(ep *peer.Endpoint, tag uint8, isPiece bool, data []byte) {
 	connected := ep.ID.State == peer.StateConnected
 	switch {
 	case isPiece && connected:
-		rc.acceptPiece(ep, rc.piecesTaken) // the fragment needs the piece even without a handler
+		rc.acceptPiece(ep, rc.piecesTaken) // the fragment needs its bytes even without a handler
 		rc.piecesTaken++
 	case rc.handlers[tag] == nil || !connected || ep.ID.Counted && rc.refusedTags.Has(tag):
 		rc.Count[stats.CntRecordsDropped]++
@@ -78,8 +78,8 @@ func (rc *Records) acceptRecord(ep *peer.Endpoint, tag uint8, isPiece bool, data
 	}
 }
 
-// admit checks the tags of a Pack before delivery. admit returns false if the records of the shared
-// packet must not be delivered.
+// admit checks the tags in a Pack (shared packet), and reports whether the records of the Pack may
+// be delivered.
 func (rc *Records) admit(in *arrival) bool {
 	if in.ep.ID.Counted {
 		return rc.admitCounted(in)
@@ -88,8 +88,8 @@ func (rc *Records) admit(in *arrival) bool {
 }
 
 // admitSequenced checks the tags of the messages in a Pack, which is a packet with several small
-// messages. If the tag of one message has no handler, the whole shared packet is refused. The peer
-// sends a refused shared packet again without the messages of the refused tag.
+// messages. If the tag of one message has no handler, the whole Pack is refused. The peer sends the
+// refused Pack again without the messages of the refused tag.
 func (rc *Records) admitSequenced(in *arrival) bool {
 	ep, pieces := in.ep, &rc.pieces
 	pieces.Clear()
@@ -109,8 +109,8 @@ func (rc *Records) admitSequenced(in *arrival) bool {
 }
 
 // wholeRecords returns the length of the longest beginning of a shared packet's payload in which
-// every record is a whole fragment with a handler. In most Packs, this is the length of the whole
-// payload.
+// every record is a whole fragment with a handler. In most Packs, all records are whole fragments
+// with a handler, so that the result of wholeRecords is the length of the payload.
 func (rx *Receiver) wholeRecords(payload []byte) (at int) {
 	for at < len(payload) {
 		tag, isPiece, end := frag.RecordAt(payload, at)
@@ -123,9 +123,9 @@ func (rx *Receiver) wholeRecords(payload []byte) (at int) {
 }
 
 // admitCounted checks the tags of the messages in a shared packet before delivery. The messages
-// whose tag has no handler are refused, with one Nack for each tag. All other messages of the
-// shared packet are delivered. If the shared packet is invalid, admitCounted ends the endpoint and
-// returns false.
+// whose tag has no handler are refused, with one Nack for each tag. The messages of the shared
+// packet whose tag has a handler are delivered. If the shared packet is invalid, admitCounted ends
+// the endpoint and returns false, and otherwise it returns true.
 func (rc *Records) admitCounted(in *arrival) bool {
 	ep, refused := in.ep, &rc.refusedTags
 	*refused = inbound.Tags{}
@@ -145,7 +145,7 @@ func (rc *Records) admitCounted(in *arrival) bool {
 }
 
 // admitPieces reserves memory for each part of a large fragment in a received shared packet
-// (inbound.Pieces). admitPieces returns false if the shared packet cannot be accepted.
+// (inbound.Pieces), and reports whether the shared packet can be accepted.
 func (rc *Records) admitPieces(in *arrival) bool {
 	ep := in.ep
 	ep.Refusals.CameWithout(in.Seq, &rc.pieces, &ep.Asm)
@@ -164,9 +164,9 @@ func (rc *Records) tooLongPiece(h *frag.Header) bool {
 	return rc.tooLong(h) && h.SizeBytes > uint32(h.FirstBytes)+uint32(h.ChunkBytes)
 }
 
-// acceptPiece adds a piece of the received shared packet to its fragment, and delivers the fragment
-// if it is complete. The argument "at" of acceptPiece is the index of the piece in the shared
-// packet.
+// acceptPiece adds a piece (part of a large fragment) in the received shared packet to its
+// fragment, and delivers the fragment if it is complete. The argument "at" of acceptPiece is the
+// index of the piece in the shared packet.
 func (rc *Records) acceptPiece(ep *peer.Endpoint, at int) {
 	h, msg, ok := rc.pieces.Add(&ep.Asm, at)
 	if !ok { // the fragment has failed, or a handler has ended the endpoint meanwhile

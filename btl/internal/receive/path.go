@@ -14,8 +14,8 @@ import (
 // The code below handles path MTU probes and slices of packets. A Ping is a probe, a Pong is the
 // reply to a Ping, and a Part is a slice of a packet that exceeds the present path MTU. Pings,
 // Pongs and Parts are sent by the code in write_path.go. Connections over a reliable fabric use no
-// Pings and no Parts, because a reliable fabric delivers packets of every size that both devices
-// accept.
+// Pings and no Parts (slices of packets), because a reliable fabric delivers packets of every size
+// that both devices accept.
 
 // Asides processes path MTU probes, replies to probes, and slices of packets.
 type Asides struct {
@@ -27,8 +27,8 @@ type Asides struct {
 	expireAt mono.Time
 }
 
-// isAside is true for each kind of packet that the method Asides.receive handles. Packets of these
-// kinds carry no ACK.
+// isAside is true for each kind of packet that the method Asides.receive handles. A Ping, Pong or
+// Part carries no ACK.
 var isAside = [16]bool{frag.KindPart: true, frag.KindPing: true, frag.KindPong: true}
 
 // receive handles a received Ping, Pong or Part.
@@ -63,7 +63,7 @@ func (as *Asides) onPing(c *port.Channel, in *arrival) {
 }
 
 // onPong processes the reply to a Ping. The Ping was either a round-trip measurement or a path MTU
-// probe. A Pong without a matching Ping is dropped.
+// probe. A Pong that answers no Ping of this side is dropped.
 func (as *Asides) onPong(in *arrival) {
 	ep := in.ep
 	nonce := frag.NonceOf(in.payload)
@@ -80,7 +80,7 @@ func (as *Asides) onPong(in *arrival) {
 }
 
 // partRefused drops a Part (slice of a packet) for which there is no memory, and schedules an ACK
-// to the peer. The peer retransmits the packet later.
+// to the peer. The peer will retransmit the packet of the dropped Part.
 func (as *Asides) partRefused(in *arrival) {
 	as.drop(stats.CntDropReassembly)
 	as.Acks.Owe(&in.ep.Rcv, as.Clock.Now) // shows the peer that this side is alive
@@ -99,7 +99,7 @@ func (as *Asides) onPart(in *arrival) {
 		as.notAccepted(ep, place)
 		return
 	}
-	if as.Arrivals.Full() { // the packet may have many messages, and the peer sends the Part again
+	if as.Arrivals.Full() { // the packet can have many messages, and the peer sends the Part again
 		as.partRefused(in)
 		return
 	}
@@ -117,11 +117,11 @@ func (as *Asides) onPart(in *arrival) {
 	}
 }
 
-// expire discards each packet that is still incomplete although its first Part arrived more than
-// PeerTimeout ago. Without the method "expire", a peer that never sends the missing Parts would
-// occupy memory until its endpoint ends. While incomplete packets are left, expire is called again
-// after PressAfter. The method "expire" is not called for each packet separately, because each call
-// scans all endpoints.
+// expire discards each packet that is still incomplete although its first Part (slice) arrived more
+// than PeerTimeout ago. Without the method "expire", a peer that never sends the missing Parts
+// (slices) of a packet would occupy memory until its endpoint ends. While incomplete packets are
+// left, the method "expire" is called again after PressAfter. The method "expire" has one deadline
+// for all packets, because each call scans all endpoints.
 func (as *Asides) expire() {
 	now := as.Clock.Now
 	if now < as.expireAt {

@@ -15,16 +15,16 @@ import (
 // The code below parses the headers of received packets, looks up the endpoints of the packets and
 // processes their ACKs. The payloads of packets are processed in recv.go.
 
-// arrival is a received packet. Each arrival is a local variable of the receiving function. An
-// arrival is passed by pointer, and only to functions that do not keep the pointer.
+// The type "arrival" is a received packet. Each arrival is a local variable of the receiving
+// function. An arrival is passed by pointer, but only to functions that do not keep the pointer.
 type arrival struct {
 	frag.Header
 	ep      *peer.Endpoint
 	payload []byte // in the receive buffer
 }
 
-// deferredReceive describes a packet that ReceiveFast has delivered. The receive state for the
-// packet of a deferredReceive is updated in the next call of Progress.
+// deferredReceive describes a packet that ReceiveFast has delivered, and for which the next call of
+// Progress updates the receive state.
 type deferredReceive struct {
 	on      *port.Channel
 	tag     uint64 // of the endpoint, which may have ended meanwhile
@@ -33,9 +33,9 @@ type deferredReceive struct {
 	Pending bool
 }
 
-// decode parses a packet's header into the arrival "in", and looks up the endpoint. decode returns
-// false if the packet needs no more processing, because it was dropped and counted, or because it
-// was a handshake packet that decode has processed.
+// decode parses a packet's header into the arrival "in", and looks up the endpoint. The result of
+// decode says whether the caller must process the packet. decode returns false for a packet that it
+// has dropped and counted, and for a handshake packet, which it has processed.
 func (rx *Receiver) decode(c *port.Channel, comp *fabric.Completion, in *arrival) bool {
 	rx.Count[stats.CntReceived]++
 	if comp.Errno != 0 {
@@ -117,7 +117,7 @@ func (rx *Receiver) OnHandshake(c *port.Channel, comp *fabric.Completion, h *fra
 	}
 }
 
-// onForeign answers a Hello of another protocol version with a Reject.
+// onForeign answers a Hello of a foreign protocol version with a Reject.
 func (rx *Receiver) onForeign(c *port.Channel, comp *fabric.Completion, pkt []byte) {
 	f, ok := frag.ForeignHello(pkt)
 	if !ok {
@@ -176,7 +176,7 @@ func (rx *Receiver) receiveWhole(part *arrival, whole []byte) {
 	}
 }
 
-// onSack processes a selective ACK. onSack returns false if the ACK is invalid.
+// onSack processes a selective ACK, and reports whether the ACK is valid.
 func (rx *Receiver) onSack(in *arrival) bool {
 	ep := in.ep
 	if !ep.ID.Selective {
@@ -196,13 +196,13 @@ func (rx *Receiver) onSack(in *arrival) bool {
 }
 
 // ReceiveFast delivers a fragment that arrived in one packet, or a put with its notification,
-// before the receive state is updated. If this early delivery is not possible for the packet,
-// ReceiveFast changes nothing and returns false.
+// before the receive state is updated. ReceiveFast reports whether this early delivery is possible
+// for the packet, and changes nothing if it is not possible.
 func (rx *Receiver) ReceiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	if comp.Errno != 0 || int(comp.Len) > rx.Port.Arena.Size() || rx.booksFirst {
 		return false
 	}
-	d := &rx.Deferred // nothing is deferred now, so the header is decoded in place
+	d := &rx.Deferred // no packet is deferred now, so the header is decoded in place
 	h := &d.hdr
 	payload, err := frag.Decode(rx.Port.Arena.Bytes(comp.Buf)[:comp.Len], h)
 	if err != nil || h.Kind != frag.KindFrag {

@@ -16,7 +16,7 @@ import (
 )
 
 // Handler is the function that is called with each received fragment of a tag. The data of the
-// fragment is valid only during the call.
+// fragment is valid only until the handler returns.
 type Handler func(ep *peer.Endpoint, tag uint8, data []byte)
 
 // Receiver processes the received packets of all endpoints of a module.
@@ -46,21 +46,21 @@ type Receiver struct {
 }
 
 // DirectChunks lets the provider write the payloads of expected chunks of large fragments directly
-// to their final memory (package landing). DirectChunks also accepts the packets whose payloads the
-// provider has written directly to their final memory. Chunks use the data channel, and on a
-// reliable fabric the command channel.
+// to their final memory (package landing). DirectChunks then accepts the packets whose payloads the
+// provider has written directly to their final memory. Chunks arrive on the data channel or, over a
+// reliable fabric, on the command channel.
 //
-// The provider never writes to a closed region. A region can be closed only in a handler or between
-// two calls of Progress, when all payloads that the provider has written directly are already
-// processed.
+// The provider never writes to a closed region. The application can close a region only in a
+// handler or between two calls of Progress, when all payloads that the provider has written
+// directly are already processed.
 type DirectChunks struct {
 	*Receiver
 	Plan landing.Plan[*peer.Endpoint]
 }
 
-// Init prepares a Receiver for the endpoints of the Services "all", whose port must be open.
-// keptBytesMax is the maximum total size, in bytes, of kept fragments that arrived in several
-// packets.
+// Init prepares a Receiver for the endpoints of the Services "all", whose port must be open. The
+// argument keptBytesMax of Init is the maximum total size, in bytes, of kept fragments that arrived
+// in several packets.
 func (rx *Receiver) Init(all *peer.Services, keptBytesMax int64) {
 	rx.Services, rx.Count = all, all.Counters()
 	rx.Direct.Receiver, rx.records.Receiver, rx.asides.Receiver = rx, rx, rx
@@ -85,7 +85,8 @@ func (rx *Receiver) SetPulled(tag uint8, h Handler) {
 	rx.Arrivals.Expect(rx.Port.Arena.Size() / frag.RecordHeaderBytes)
 }
 
-// Limit sets the maximum size of the fragments in chunks that the handler of a tag accepts.
+// Limit sets the maximum size, in bytes, of the chunked fragments that the handler of a tag
+// accepts.
 func (rx *Receiver) Limit(tag uint8, mostBytes uint32) { rx.mostBytes[tag] = mostBytes }
 
 // Handles reports whether a tag has a handler.
@@ -95,13 +96,13 @@ func (rx *Receiver) Handles(tag uint8) bool { return rx.handlers[tag] != nil }
 // early delivery).
 func (rx *Receiver) BookFirst(on bool) { rx.booksFirst = on }
 
-// Waited sets an upper limit for the time that the packets to be processed next have waited in the
+// Waited sets an upper bound for the time that the packets to be processed next have waited in the
 // receive queue.
 func (rx *Receiver) Waited(queuedMost time.Duration) { rx.queuedMost = queuedMost }
 
 // DeferredCounted reports whether ReceiveFast has delivered a packet that now only has to be
-// counted. This is a packet that arrived on the command channel of a reliable fabric from a peer
-// whose handshake is complete.
+// counted. Such a packet has arrived on the command channel of a reliable fabric, from a peer whose
+// handshake is complete.
 func (rx *Receiver) DeferredCounted() bool {
 	d := &rx.Deferred
 	if !d.Pending || d.on != &rx.Port.Command {
@@ -121,8 +122,8 @@ func (rx *Receiver) ExpireParts() { rx.asides.expire() }
 // PartsBytes returns the memory, in bytes, of incomplete packets that arrive in Parts (slices).
 func (rx *Receiver) PartsBytes() int { return rx.asides.pool.Bytes() }
 
-// Check verifies the state of the Receiver. The argument "closed" of Check is true if the fabric is
-// closed.
+// Check verifies the state of the Receiver. The argument "closed" of Check says whether the fabric
+// is closed.
 func (rx *Receiver) Check(closed bool) error {
 	if err := rx.checkPort(closed); err != nil {
 		return err
@@ -144,8 +145,8 @@ func (rx *Receiver) checkPort(closed bool) error {
 	return errors.Join(rx.Keeping.Check(), rx.Port.Check(lent), rx.Arrivals.Check())
 }
 
-// CheckIdle returns an error if the update of the receive state for a packet is postponed, or if a
-// packet that arrives in slices (Parts) is incomplete.
+// CheckIdle returns an error if the receive state still has to be updated for a packet, or if a
+// packet that arrives in slices (Parts) is incomplete, and nil otherwise.
 func (rx *Receiver) CheckIdle() error {
 	if rx.Deferred.Pending {
 		return errors.New("a packet is not booked")

@@ -7,7 +7,7 @@ import (
 )
 
 // accept accepts a new packet, unless the packet must be refused or its data cannot be stored. A
-// packet that was not accepted must not be acknowledged. The method "accept" delivers the fragments
+// packet that was not accepted must not be acknowledged. The method "accept" delivers each fragment
 // that the packet completes.
 func (rx *Receiver) accept(in *arrival) {
 	ep, h := in.ep, &in.Header
@@ -51,7 +51,7 @@ func (rx *Receiver) tooLong(h *frag.Header) bool {
 	return most != 0 && h.SizeBytes > most
 }
 
-// unwantedReason returns the reason for the Nack that refuses a chunk of a fragment that is too
+// unwantedReason returns the reason for the Nack that refuses a chunk because its fragment is too
 // long.
 func unwantedReason(ep *peer.Endpoint) uint8 {
 	if ep.ID.Operates {
@@ -103,17 +103,15 @@ func (rx *Receiver) acceptChunk(in *arrival) {
 	rx.checkBye(ep)
 }
 
-// If the peer has sent a Bye and all packets up to the Bye have arrived, checkBye ends the
-// endpoint.
+// checkBye ends the endpoint if the peer's Bye and all packets before the Bye have arrived.
 func (rx *Receiver) checkBye(ep *peer.Endpoint) {
 	if ep.Bye.Due(ep.Rcv.Next()) && ep.ID.State == peer.StateConnected {
 		rx.Endings.PeerClosed(ep)
 	}
 }
 
-// onLastWord ends an endpoint when the Bye of an abort arrives from the peer, and returns true. If
-// the packet is not the Bye of an abort, or if it has a wrong sequence number, onLastWord returns
-// false.
+// onLastWord ends the endpoint if the packet is the Bye of an abort with the right sequence number,
+// and reports whether it has done so.
 func (rx *Receiver) onLastWord(in *arrival) bool {
 	ep := in.ep
 	if in.Kind != frag.KindFrag || in.Tag != frag.TagBye || in.Flags&frag.FlagPut != 0 ||
@@ -126,7 +124,7 @@ func (rx *Receiver) onLastWord(in *arrival) bool {
 	}
 	rx.Count[stats.CntRecvFrag]++
 	ev, err := peer.EventFailed, peer.WhyEnded(code)
-	if ep.Closing { // this side was closing as well
+	if ep.Closing { // this side was closing, too
 		ev, err = peer.EventClosed, peer.ErrClosed
 	}
 	rx.Endings.End(ep, ev, err)

@@ -11,8 +11,8 @@ import (
 
 // acceptRemote accepts a packet of a memory operation if the peer has the right to the operation,
 // and performs the operation before it returns. If no send buffer is free, the bytes that a get
-// requests are sent after acceptRemote has returned. The method getFast must test the same
-// conditions for gets as acceptRemote.
+// requests are sent after acceptRemote has returned. For gets, the method getFast must test the
+// same conditions as acceptRemote.
 func (rx *Receiver) acceptRemote(in *arrival) {
 	ep, h := in.ep, &in.Header
 	p := ep.Remote
@@ -49,7 +49,7 @@ func (rx *Receiver) acceptRemote(in *arrival) {
 		rx.notify(ep, did.Notice)
 	case h.OpCode == frag.OpPlaced:
 		rx.deliver(ep, h.Tag, did.Says)
-	case ep.Closing: // no reply may be sent any more, which the Bye tells the peer
+	case ep.Closing: // after the Bye, no reply may be sent
 	case did.Read != nil:
 		rx.Sender.SendGetReply(ep, did.Read, h.Op, &did.Get)
 	case did.Fetched:
@@ -63,8 +63,8 @@ func grants(ep *peer.Endpoint) remote.Link {
 	return remote.Link{FragBytesMax: ep.FragBytesMax, InOrder: ep.ID.Counted}
 }
 
-// If all bytes of a put are written, notify delivers the completion notification of the put to its
-// handler.
+// If all bytes of a put are written, notify delivers the put's completion notification to the
+// handler of its tag.
 func (rx *Receiver) notify(ep *peer.Endpoint, n *remote.Notice) {
 	tag, says, ok := n.Take()
 	if !ok {
@@ -79,12 +79,12 @@ func (rx *Receiver) notify(ep *peer.Endpoint, n *remote.Notice) {
 
 // A small get consists of a request packet and a reply packet. The request and the reply of a small
 // get are processed before the receive state is updated, like a single message (ReceiveFast). The
-// reply to a small get does not acknowledge the request, because the arrival of all bytes proves
-// that the peer has accepted the request.
+// reply to a small get need not acknowledge the request, because the arrival of all bytes proves
+// that the request was accepted.
 
-// getFast processes the received packet in rx.Deferred, if it is a request for a get or the reply
-// with all bytes of a get. If the packet must be received in the ordinary way, getFast changes
-// nothing and returns false. The method acceptRemote must test the same conditions as getFast.
+// getFast processes the received packet in rx.Deferred, if the packet is the request of a get or a
+// reply with all bytes of a get. getFast reports whether it has processed the packet, and otherwise
+// changes nothing. The method acceptRemote must test the same conditions as getFast.
 func (rx *Receiver) getFast(
 	c *port.Channel, comp *fabric.Completion, ep *peer.Endpoint, payload []byte,
 ) bool {

@@ -10,13 +10,13 @@ import (
 )
 
 // Registration keeps memory registered with the fabric. If the provider supports gathering, the
-// network reads large fragments directly from registered memory, without a copy.
+// network device reads large fragments directly from registered memory, without a copy.
 type Registration struct {
 	cache *Cache
 	entry *entry
 }
 
-// entry is one registered address range, which several Registrations may share.
+// The type "entry" is one registered address range, which several Registrations can share.
 type entry struct {
 	start, end uintptr
 	mem        []byte // keeps the memory reachable
@@ -25,7 +25,7 @@ type entry struct {
 }
 
 // Cache contains the registered ranges, ordered by address. If two registered ranges have the same
-// start, the Cache contains only the longer one.
+// start, the Cache contains only the longer range.
 type Cache struct {
 	dom  fabric.Domain
 	tree *btree.BTreeG[*entry]
@@ -38,8 +38,9 @@ func (c *Cache) Init(dom fabric.Domain) {
 	c.tree = btree.NewG(16, func(a, b *entry) bool { return a.start < b.start })
 }
 
-// Register registers mem with the fabric, or shares a registration that covers mem. The slice "mem"
-// must not be empty. The errors of Register are those of the provider.
+// Register registers the memory "mem" with the fabric, or shares an existing registration that
+// covers this memory. The slice "mem" must not be empty. Register returns the errors of the
+// provider unchanged.
 func (c *Cache) Register(mem []byte) (*Registration, error) {
 	e := c.find(mem)
 	if e == nil {
@@ -66,15 +67,15 @@ func (r *Registration) Close() {
 	if e.users--; e.users > 0 {
 		return
 	}
-	if cur, ok := c.tree.Get(e); ok && cur == e { // no larger range has replaced it
+	if cur, ok := c.tree.Get(e); ok && cur == e { // no longer range has replaced it
 		c.tree.Delete(e)
 	}
 	_ = c.dom.DeregisterRegion(e.region)
 	e.mem = nil
 }
 
-// Find returns the fabric's region that contains mem, and the offset of mem in that region. Find
-// returns the region 0 if it finds no registration that covers mem.
+// Find returns the fabric's region that contains the memory "mem", and the offset of this memory in
+// the region. The region is 0 if Find finds no registration that covers the memory "mem".
 func (c *Cache) Find(mem []byte) (region fabric.Region, offset uint64) {
 	e := c.find(mem)
 	if e == nil {
@@ -84,9 +85,10 @@ func (c *Cache) Find(mem []byte) (region fabric.Region, offset uint64) {
 	return e.region, uint64(lo - e.start)
 }
 
-// find returns an entry that covers mem, or nil if it finds none. find examines only the entry with
-// the highest start address that is not above the start of mem. Entries with lower start addresses
-// that also cover mem are therefore not found.
+// find returns an entry that covers the memory "mem", or nil if it finds no such entry. Among the
+// entries that do not start after the memory "mem", find examines only the entry with the highest
+// start address. An entry with a lower start address is not found, even if it covers the memory
+// "mem".
 func (c *Cache) find(mem []byte) *entry {
 	if len(mem) == 0 || c.tree.Len() == 0 {
 		return nil
@@ -108,7 +110,8 @@ func span(mem []byte) (lo, hi uintptr) {
 	return lo, lo + uintptr(len(mem))
 }
 
-// Check returns an error if a range is registered but no Registration uses it.
+// Check returns an error if a range is registered although no Registration uses it, and nil
+// otherwise.
 func (c *Cache) Check() (err error) {
 	c.tree.Ascend(func(e *entry) bool {
 		if e.users <= 0 {

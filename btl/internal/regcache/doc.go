@@ -1,15 +1,15 @@
-// Package regcache keeps memory registered with a fabric, so that the network reads messages
-// directly from the application's memory. Registering memory takes more time than sending many
-// messages.
+// Package regcache keeps memory registered with a fabric, so that the network device reads messages
+// directly from the application's memory. The registration of memory can take more time than the
+// sending of many messages.
 //
 //	Register --> in use, by one user or several --last Close--> deregistered
 //
 // Three things to know:
 //   - A Cache finds a registered range by its address. All users whose memory is completely inside
-//     a range share this range.
-//   - A range is deregistered when its last user calls Close.
-//   - A Cache refers to the memory of its ranges until they are deregistered, so that the garbage
-//     collector does not free the memory.
+//     a registered range share this range.
+//   - A registered range is deregistered when its last user calls Close.
+//   - Until a registered range is deregistered, its Cache refers to the memory of the range, so
+//     that the garbage collector does not free this memory.
 //
 // Only one goroutine may use a Cache.
 package regcache

@@ -22,7 +22,7 @@ func (n *Notice) Here() bool { return n.here }
 
 // Take returns the notification of a put, if all bytes of the put are written. The result "says" of
 // Take is the content of the notification, and is valid until the next packet of the peer. The
-// result "ok" of Take is false while the put is incomplete.
+// result "ok" of Take says whether the put is complete.
 func (n *Notice) Take() (tag uint8, says []byte, ok bool) {
 	if !n.here || n.placed < n.total {
 		return 0, nil, false
@@ -44,18 +44,19 @@ func (p *Peer[F]) notice(number uint32) *Notice {
 	return n
 }
 
-// Placed adds bytes that were written to the target region to the count of a peer's put, and
-// returns the state of this put.
+// Placed records that sizeBytes of a peer's put were written to the target region, and returns the
+// state of this put.
 func (p *Peer[F]) Placed(number uint32, sizeBytes int) *Notice {
 	n := p.notice(number)
 	n.placed += uint64(sizeBytes)
 	return n
 }
 
-// noticeCame stores the notification of a put. If inOrder is true, all packets of the put have
-// arrived before the notification. If inOrder is true, noticeCame refuses a notification whose put
-// has missing bytes. The second result of noticeCame is the reason for a Nack, or 0 if the
-// notification is accepted.
+// noticeCame stores the notification of a put. The argument inOrder of noticeCame says whether the
+// link keeps the order of packets, so that all packets of the put arrive before the notification.
+// On a link that keeps the order of packets, noticeCame refuses a notification whose put has
+// missing bytes. The second result of noticeCame is the reason for a Nack, or 0 if the notification
+// is accepted.
 func (p *Peer[F]) noticeCame(h *frag.Header, payload []byte, inOrder bool) (*Notice, uint8) {
 	total, says := frag.DecodeNotice(payload)
 	n := p.notice(h.Op)

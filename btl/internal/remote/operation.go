@@ -2,19 +2,20 @@ package remote
 
 import "gobtl/frag"
 
-// Operation is the state of a put with a notification, a get, an atomic operation, or an answer.
-//   - A put with a notification is either one packet, or chunks followed by a packet with the
-//     notification. The target of the put counts the bytes of the received chunks (notice.go).
+// Operation is the state of one of four things: a put with a notification, a get, an atomic
+// operation, or an answer.
+//   - A put with a notification is sent either in one packet, or in chunks and a last packet with
+//     the notification. The target of the put counts the bytes of the received chunks (notice.go).
 //   - A get is one request packet. The answer to a get is a put of the peer to the application's
-//     memory. The memory for the answer to a get is exposed only for this answer, and only to the
-//     peer that answers.
-//   - An atomic operation is one request packet. If the old value is requested, its answer is also
-//     one packet.
+//     memory. The memory for the answer to a get is exposed only until the answer has arrived, and
+//     only to the peer that answers.
+//   - An atomic operation is one request packet. The answer with the old value, if it is requested,
+//     is one packet.
 //   - An answer is the reply to a get or to an atomic operation of the peer.
 type Operation[F any] struct {
 	Fragment F
 	Code     frag.OpCode // OpPart: a put with a notice; OpGet, OpAtomic; OpResult, OpFailed; 0: bytes
-	Number   uint32      // 0 until it is numbered, which for a put in chunks is its first send
+	Number   uint32      // 0 before it is numbered; a put in chunks is numbered at its first send
 	body     [frag.NoticeBytesMax]byte
 	size     uint8 // bytes of body
 	tag      uint8 // of a notice
@@ -31,11 +32,12 @@ type Operation[F any] struct {
 	ask  uint32     // number of the operation to which this operation is the answer
 }
 
-// Body returns the payload of the operation's packet, which is either a request or an answer that
-// fits into one packet.
+// Body returns the payload of an operation that is sent in one packet, which is either a request or
+// a short answer.
 func (o *Operation[F]) Body() []byte { return o.body[:o.size] }
 
-// Notice returns the content of a put's notification, or nil if there is none.
+// Notice returns the content of a put's notification, or nil if the operation is not a put with a
+// notification.
 func (o *Operation[F]) Notice() []byte {
 	if o.Code != frag.OpPart {
 		return nil
@@ -66,8 +68,8 @@ func (o *Operation[F]) Into() *Region[F] { return &o.into }
 func (o *Operation[F]) Reads(r *Region[F]) bool { return o.from == r }
 
 // Needs returns the rights that the target region must grant, and the number of bytes that the
-// operation accesses. For a put with a notification, the number of bytes is 0, because the size of
-// the put is stored in the module's fragment.
+// operation accesses. For a put with a notification, Needs returns the number 0, because the size
+// of the put is stored in the module's fragment.
 func (o *Operation[F]) Needs() (Rights, int) {
 	if o.Code == frag.OpPart {
 		return Write | Notify, 0

@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/slots"
 )
 
-// AsksMax is the maximum number of unanswered operations to a peer. AsksMax is also the maximum
-// number of unsent answers to a peer.
+// AsksMax is the maximum number of unanswered operations to a peer, and equally the maximum number
+// of unsent answers to a peer.
 const AsksMax = 256
 
 // The number of an operation has 32 bits. The lower eight bits of an operation's number are its
@@ -29,7 +29,7 @@ type Peer[F any] struct {
 	gets    int                        // number of gets in asks, each of which uses a region
 
 	lastPut uint32 // number of the latest put in chunks with a notification
-	places  uint64 // one bit for each such put in progress, by number
+	places  uint64 // one bit for each put in chunks in progress, by number
 
 	notices   *[noticePlaces]Notice // state of the peer's puts with a notification
 	answering int                   // number of unsent answers to the peer
@@ -42,7 +42,7 @@ func NewPeer[F any]() *Peer[F] {
 	return p
 }
 
-// Full reports whether the number of operations that wait for an answer of the peer has reached its
+// Full reports whether the number of operations that wait for an answer of the peer has reached the
 // maximum, AsksMax.
 func (p *Peer[F]) Full() bool { return p != nil && p.asks.Full() }
 
@@ -74,8 +74,8 @@ func (p *Peer[F]) number(o *Operation[F], random uint64) {
 	o.Number, o.numbered = uint32(number), true
 }
 
-// Asked records that the only packet of an operation was sent. Asked returns true if the operation
-// waits for an answer from then on.
+// Asked records that the only packet of an operation was sent. Asked reports whether the operation
+// now waits for an answer.
 func (p *Peer[F]) Asked(o *Operation[F]) bool {
 	if !o.numbered || o.Code == frag.OpPart {
 		return false
@@ -85,8 +85,8 @@ func (p *Peer[F]) Asked(o *Operation[F]) bool {
 	return true
 }
 
-// Answered records that an operation no longer waits for an answer, because the answer has
-// arrived or will not arrive. Answered returns true if the operation was waiting for an answer.
+// Answered records that an operation no longer waits for an answer, because the answer has arrived
+// or will not arrive. Answered reports whether the operation was waiting for an answer.
 func (p *Peer[F]) Answered(o *Operation[F]) bool {
 	if !o.waits {
 		return false
@@ -96,16 +96,16 @@ func (p *Peer[F]) Answered(o *Operation[F]) bool {
 	return true
 }
 
-// HasNoPlace reports whether an operation must wait for the end of an earlier operation. Only a put
-// in chunks with a notification can have to wait, namely for the end of an earlier put of the same
-// kind.
+// HasNoPlace reports whether an operation must wait for the end of a previous operation. Only a put
+// in chunks with a notification can have to wait, for the end of a previous put in chunks with a
+// notification.
 func (p *Peer[F]) HasNoPlace(o *Operation[F]) bool {
 	return o.Code == frag.OpPart && !o.numbered && p.places&place(p.lastPut+1) != 0
 }
 
 // TakePlace assigns the next number to a put with a notification, when the first packet of the put
-// is sent. TakePlace does nothing for an operation of another kind, and for an operation that
-// already has a number.
+// is sent. TakePlace does nothing if the operation is not a put with a notification, or already has
+// a number.
 func (p *Peer[F]) TakePlace(o *Operation[F]) {
 	if o.Code != frag.OpPart || o.numbered {
 		return
@@ -129,7 +129,7 @@ func (p *Peer[F]) Owed() int {
 }
 
 // Left records that the last packet of an answer was sent, or that the last packet will never be
-// sent. The argument "reading" of Left is true if it is possible that the answer reads its region
+// sent. The argument "reading" of Left says whether it is possible that the answer reads its region
 // again.
 func (p *Peer[F]) Left(o *Operation[F], reading bool) {
 	if !o.owed {
@@ -142,7 +142,7 @@ func (p *Peer[F]) Left(o *Operation[F], reading bool) {
 	}
 }
 
-// Check returns an error if the operations of the peer are inconsistent.
+// Check returns an error if the operations of the peer are inconsistent, and nil otherwise.
 func (p *Peer[F]) Check() error {
 	if p == nil {
 		return nil

@@ -43,7 +43,7 @@ func PutNeeds(flags frag.Flags) Rights {
 	return Write
 }
 
-// Region is memory of this side that peers can access by its Handle.
+// Region is memory of this side that peers can access by the region's Handle.
 type Region[F any] struct {
 	mem     []byte
 	handle  Handle
@@ -51,10 +51,10 @@ type Region[F any] struct {
 	exposed bool            // exposed by Expose
 	only    *Peer[F]        // the only peer with access, or nil for all peers
 	get     *Operation[F]   // the get for whose answer the region is exposed, or nil
-	readers []*Operation[F] // answers to gets that may still read the region
+	readers []*Operation[F] // answers to gets that possibly still read the region
 }
 
-// Exposed reports whether the region was exposed by Expose and was not withdrawn since then.
+// Exposed reports whether the region was exposed by Expose, and was not withdrawn since.
 func (r *Region[F]) Exposed() bool { return r.exposed }
 
 // Handle returns the number by which peers identify the region. Each call of Expose creates a new
@@ -64,7 +64,7 @@ func (r *Region[F]) Handle() Handle { return r.handle }
 // Bytes returns the exposed memory.
 func (r *Region[F]) Bytes() []byte { return r.mem }
 
-// Reader returns an answer that is reading the region, or nil if there is none.
+// Reader returns an answer that is reading the region, or nil if no answer is reading the region.
 func (r *Region[F]) Reader() *Operation[F] {
 	if len(r.readers) == 0 {
 		return nil
@@ -72,8 +72,8 @@ func (r *Region[F]) Reader() *Operation[F] {
 	return r.readers[len(r.readers)-1]
 }
 
-// Came counts bytes that a peer has written to the region. If these bytes complete a get, Came
-// returns the get, and otherwise nil.
+// Came counts bytes that a peer has written to the region. Came returns the get that these bytes
+// complete, or nil if they complete no get.
 func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
 	o := r.get
 	if o == nil || !o.waits { // ended or not sent yet, so the handle is unknown

@@ -6,8 +6,8 @@ import (
 	"gobtl/frag"
 )
 
-// Outcome is the effect of a peer's packet on the regions and operations, and the work that the
-// module must do for the packet.
+// Outcome describes the effect of a peer's packet on the regions and operations, and the work that
+// the module must do for the packet.
 type Outcome[F any] struct {
 	Written int           // bytes of a put that were written
 	Ended   *Operation[F] // own operation that the packet answers, or nil
@@ -28,10 +28,10 @@ type Link struct {
 	InOrder      bool   // packets arrive in order, and none is lost
 }
 
-// Accept executes a put or another memory operation of a peer, if the peer has the rights. Accept
-// does not send the answer to the peer, but describes the answer in the Outcome. If Accept
-// permanently refuses the packet, it returns the reason for a Nack, and otherwise 0. The peer p
-// must not be nil, except for a put without a notification.
+// Accept executes a memory operation of a peer, such as a put, if the peer has the rights for it.
+// Accept does not send the answer to the peer, but describes the answer in the Outcome. The result
+// "reason" of Accept is 0, or the reason for a Nack if Accept permanently refuses the packet. The
+// peer p may be nil only for a put without a notification.
 func (s *Service[F]) Accept(p *Peer[F], h *frag.Header, payload []byte, link Link,
 	did *Outcome[F],
 ) (reason uint8) {
@@ -59,8 +59,8 @@ func (s *Service[F]) Accept(p *Peer[F], h *frag.Header, payload []byte, link Lin
 	return reason
 }
 
-// ReachGet parses a peer's get, and returns the region that the get reads. If the get is not
-// allowed, ReachGet returns the reason for a Nack.
+// ReachGet parses a peer's get, and returns the region that the get reads, or the reason for a Nack
+// if the get is not allowed.
 func (s *Service[F]) ReachGet(p *Peer[F], payload []byte, link Link, g *frag.Get) (
 	from *Region[F], reason uint8,
 ) {
@@ -88,8 +88,8 @@ func (s *Service[F]) change(p *Peer[F], payload []byte, did *Outcome[F]) (reason
 	return 0
 }
 
-// The function "change" applies an atomic operation to the integer in mem, and returns the old
-// value.
+// The function "change" applies an atomic operation to the integer in the memory "mem", and returns
+// the old value of this integer.
 func change(mem []byte, a *frag.Atomic) (old uint64) {
 	if len(mem) == 4 {
 		old = uint64(binary.NativeEndian.Uint32(mem))
@@ -101,8 +101,8 @@ func change(mem []byte, a *frag.Atomic) (old uint64) {
 	return old
 }
 
-// The method "answer" processes a received answer in one packet, and finds the operation that the
-// answer completes. If no operation waits for the answer, it is ignored.
+// The method "answer" processes a received answer of one packet, and finds the operation that the
+// answer completes. An answer for which no operation waits is ignored.
 func (p *Peer[F]) answer(h *frag.Header, payload []byte, did *Outcome[F]) {
 	o, ok := p.asks.Get(uint64(h.Op))
 	switch {
@@ -114,8 +114,8 @@ func (p *Peer[F]) answer(h *frag.Header, payload []byte, did *Outcome[F]) {
 	}
 }
 
-// AnswerGet makes fragment f the answer to the peer's get with the given number. The answer reads
-// the region "from".
+// AnswerGet makes fragment f the answer to the peer's get with the given number. The answer that
+// AnswerGet makes reads the region "from".
 func (s *Service[F]) AnswerGet(p *Peer[F], f F, number uint32, from *Region[F]) *Operation[F] {
 	o := s.owe(p, f, 0)
 	o.from, o.ask = from, number
@@ -124,7 +124,7 @@ func (s *Service[F]) AnswerGet(p *Peer[F], f F, number uint32, from *Region[F]) 
 }
 
 // AnswerResult makes fragment f the answer to the peer's atomic operation with the given number.
-// The answer contains the old value.
+// The answer that AnswerResult makes contains the old value.
 func (s *Service[F]) AnswerResult(p *Peer[F], f F, number uint32, old uint64) *Operation[F] {
 	o := s.owe(p, f, frag.OpResult)
 	frag.PutResult(o.body[:], old)

@@ -12,8 +12,8 @@ const regionSlotBits = 17
 
 // getRegionsMax is the maximum number of regions that are exposed only for answers to gets. Regions
 // that the application has exposed do not count towards getRegionsMax. Package share divides the
-// regions for gets among the peers. Without this division, a peer that answers no get could keep
-// all regions for gets in use until its endpoint ends.
+// regions for answers to gets among the peers. Without this division, a peer that answers no get
+// could keep all regions for answers to gets in use until its endpoint ends.
 const getRegionsMax = 4096
 
 // Service contains the exposed regions of one module, and its operations. The caller must call Init
@@ -35,8 +35,8 @@ func (s *Service[F]) Init(exposedMax int) {
 // Exposed returns the number of regions that the application has exposed.
 func (s *Service[F]) Exposed() int { return s.users }
 
-// MayGet reports whether the limits allow another get of memory of peer p. The argument "sole" of
-// MayGet is true if the module has no other peer. The peer may be nil.
+// MayGet reports whether the limits allow one more get of memory of peer p, which may be nil. The
+// argument "sole" of MayGet says whether p is the only peer of the module.
 func (s *Service[F]) MayGet(p *Peer[F], sole bool) bool {
 	held := 0
 	if p != nil {
@@ -45,12 +45,12 @@ func (s *Service[F]) MayGet(p *Peer[F], sole bool) bool {
 	return !p.Full() && share.MayHave(held, getRegionsMax-s.gets, getRegionsMax, sole)
 }
 
-// MayExpose reports whether the limit allows another call of Expose.
+// MayExpose reports whether the limit on exposed regions allows one more call of Expose.
 func (s *Service[F]) MayExpose() bool { return s.users < s.most }
 
-// Expose exposes mem as region r, under a new handle. The caller must call Expose only if MayExpose
-// returns true and region r is not exposed. If the argument "only" is not nil, no other peer is
-// allowed to access the region.
+// Expose exposes the memory "mem" as region r, under a new handle. The caller may call Expose only
+// if MayExpose returns true and region r is not exposed. If the argument "only" of Expose is not
+// nil, only this peer is allowed to access the region.
 func (s *Service[F]) Expose(r *Region[F], mem []byte, rights Rights, only *Peer[F], random uint64) {
 	r.mem, r.rights, r.exposed, r.only = mem, rights, true, only
 	handle, _ := s.regions.Add(random, r)
@@ -58,7 +58,7 @@ func (s *Service[F]) Expose(r *Region[F], mem []byte, rights Rights, only *Peer[
 	s.users++
 }
 
-// Withdraw invalidates the handle of an exposed region, so that later packets with the handle are
+// Withdraw invalidates the handle of an exposed region, so that all packets with this handle are
 // refused. The caller of Withdraw must end the answers that read the region (see Region.Reader).
 func (s *Service[F]) Withdraw(r *Region[F]) {
 	r.exposed = false
@@ -67,7 +67,7 @@ func (s *Service[F]) Withdraw(r *Region[F]) {
 }
 
 // Reach returns the region with handle h, if peer p has the rights "need" for the n bytes at the
-// given offset. If the access is not allowed, Reach returns nil and the reason for a Nack.
+// given offset. If peer p does not have these rights, Reach returns nil and the reason for a Nack.
 func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Rights) (
 	*Region[F], uint8,
 ) {
@@ -83,7 +83,7 @@ func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Righ
 	return to, 0
 }
 
-// take returns an Operation for fragment f. If there is a free Operation, take reuses it.
+// take returns an Operation for fragment f, and reuses a free Operation if there is one.
 func (s *Service[F]) take(f F, code frag.OpCode) *Operation[F] {
 	var o *Operation[F]
 	if n := len(s.free); n > 0 {
@@ -102,18 +102,18 @@ func (s *Service[F]) Give(o *Operation[F]) {
 	s.free = append(s.free, o)
 }
 
-// NotifyPut adds a notification to the put f. The content of the notification is copied, and has at
-// most frag.NoticeBytesMax bytes.
+// NotifyPut adds a notification to the put f. NotifyPut copies the content of the notification,
+// which must have at most frag.NoticeBytesMax bytes.
 func (s *Service[F]) NotifyPut(f F, tag uint8, says []byte) *Operation[F] {
 	o := s.take(f, frag.OpPart)
 	o.tag, o.size = tag, uint8(copy(o.body[:], says))
 	return o
 }
 
-// AskGet makes a get that reads bytes of a peer's region into mem. The caller must call AskGet only
-// if MayGet returns true for the peer. The get's number and the handle of mem contain the same
-// random number. Two different random numbers would not be safer, because the packet of the get
-// contains both the get's number and the handle.
+// AskGet makes a get that reads bytes of a peer's region into the memory "mem". The caller may call
+// AskGet only if MayGet returns true for the peer. The get's number and the handle of the memory
+// "mem" contain the same random number. Two different random numbers would not be safer, because
+// the packet of the get contains both the get's number and the memory's handle.
 func (s *Service[F]) AskGet(p *Peer[F], f F, mem []byte, target Handle, offset, random uint64) (
 	o *Operation[F],
 ) {
@@ -145,8 +145,8 @@ func (s *Service[F]) AskAtomic(p *Peer[F], f F, ask *frag.Atomic, random uint64)
 }
 
 // End ends an operation whose fragment has ended or was given up. After End, no packet writes to
-// the operation's memory, and answers to the operation are ignored. End returns true if the end of
-// the operation makes room for another operation.
+// the operation's memory, and answers to the operation are ignored. End reports whether the end of
+// the operation makes room for a new operation.
 func (s *Service[F]) End(p *Peer[F], o *Operation[F]) (room bool) {
 	if o.into.get != nil {
 		s.regions.Remove(uint64(o.into.handle))
@@ -166,7 +166,7 @@ func (s *Service[F]) End(p *Peer[F], o *Operation[F]) (room bool) {
 	return true
 }
 
-// Check returns an error if the exposed regions are inconsistent.
+// Check returns an error if the exposed regions are inconsistent, and nil otherwise.
 func (s *Service[F]) Check() error {
 	users, gets := 0, 0
 	for slot, r := range s.regions.Values() {

@@ -15,8 +15,8 @@ func (s *Service[F]) write(p *Peer[F], h *frag.Header, data []byte, need Rights,
 }
 
 // WritePlaced writes the bytes of a put whose notification is in the same packet, and returns the
-// content of the notification. If the put is not allowed, WritePlaced writes nothing and returns
-// false.
+// content of the notification. The result "ok" of WritePlaced says whether the put is allowed, and
+// nothing is written if it is not.
 func (s *Service[F]) WritePlaced(p *Peer[F], h *frag.Header, payload []byte) (
 	says []byte, ok bool,
 ) {
@@ -30,8 +30,8 @@ func (s *Service[F]) WritePlaced(p *Peer[F], h *frag.Header, payload []byte) (
 	return payload[n:], true
 }
 
-// WriteAnswer writes the bytes of a put that is the complete answer to a get, and returns the get.
-// If the put is not the complete answer to a get, WriteAnswer writes nothing and returns nil.
+// WriteAnswer writes the bytes of a put that is the complete answer to a get, and returns this get.
+// For a put that is not the complete answer to a get, WriteAnswer writes nothing and returns nil.
 func (s *Service[F]) WriteAnswer(p *Peer[F], h *frag.Header, payload []byte) *Operation[F] {
 	to, reason := s.Reach(p, Handle(h.Handle), h.PutOffset, len(payload), Write)
 	if reason != 0 || to.get == nil || !to.get.waits || len(payload) < len(to.mem) {

@@ -1,18 +1,18 @@
 package sched
 
 // Balance divides the packets of one endpoint between small and large fragments, while fragments of
-// both kinds wait to be sent. The numbers of bytes sent of the two kinds differ by at most about a
-// quantum.
+// both kinds wait to be sent. The numbers of bytes sent from small and from large fragments differ
+// by at most about a quantum.
 type Balance struct {
-	ahead int // bytes that the small flow may send before the large flow has a turn
+	ahead int // bytes of small fragments to be sent before the turn of large ones
 }
 
 // Init allows quantumBytes of small fragments to be sent before the first large fragment.
 func (b *Balance) Init(quantumBytes int) { b.ahead = quantumBytes }
 
 // Bytes returns the number of bytes of small fragments that may be sent before it is the turn of
-// large fragments. If the result of Bytes is negative, so many bytes of small fragments were sent
-// too early, and it is the turn of large fragments.
+// large fragments. A negative result of Bytes means that it is the turn of large fragments, and is
+// the number of bytes of small fragments that were sent too early.
 func (b *Balance) Bytes() int { return b.ahead }
 
 // MaySmall reports whether a small fragment may be sent before large fragments.
@@ -28,8 +28,8 @@ func (b *Balance) SentSmall(sizeBytes int) { b.ahead -= sizeBytes }
 // SentLarge records that sizeBytes of large fragments were sent.
 func (b *Balance) SentLarge(sizeBytes int) { b.ahead += sizeBytes }
 
-// Limit reduces the number of bytes of small fragments that may be sent before it is the turn of
-// large fragments to at most quantumBytes.
+// Limit makes sure that at most quantumBytes of small fragments may be sent before it is the turn
+// of large fragments.
 func (b *Balance) Limit(quantumBytes int) { b.ahead = min(b.ahead, quantumBytes) }
 
 // BeginLarge is called when a new large fragment begins. BeginLarge changes a negative result of

@@ -2,8 +2,9 @@
 // deficit round robin (Shreedhar and Varghese 1995).
 //
 // A Flow is the entry of one send queue in the lists of package sched. In its turn, a flow may send
-// a quantum of bytes. A flow (send queue) that has become active and has not used up its quantum is
-// called fresh. Fresh flows are served before all other flows, as in FQ-CoDel (RFC 8290).
+// a quantum of bytes. A flow (send queue) is called fresh if it has become active and has not used
+// up its quantum. Flows (send queues) that are fresh are served before those that are not, as in
+// FQ-CoDel (RFC 8290).
 //
 //	Add --> fresh --+
 //	  \             +--> Next --> a turn, Charge --> EndTurn --> old, at the end
@@ -13,8 +14,9 @@
 // Three things to know:
 //   - Package sched does not use packets or windows. The caller of package sched decides whether a
 //     flow is allowed to send.
-//   - A packet that exceeds the deficit of a flow is still sent, and the excess is subtracted from
-//     the flow's next turn. The size of a packet therefore need not be known in advance.
+//   - If a packet exceeds the deficit of a flow, it is sent nevertheless, and the excess is
+//     subtracted from the flow's next quantum. Therefore the size of a packet need not be known
+//     before it is sent.
 //   - A Balance divides the turns of one endpoint between its small and its large fragments.
 //
 // To read the code, begin with RoundRobin. Only one goroutine may use the types of package sched.

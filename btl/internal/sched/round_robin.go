@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Flow is the entry of one send queue in a RoundRobin. E is the type of the queue's owner.
+// Flow is the entry of one send queue in a RoundRobin. The type parameter E is the type of the
+// queue's owner.
 type Flow[E any] struct {
 	Owner      E
 	ListedIn   *list[E] // nil if the flow is not listed
@@ -13,16 +14,18 @@ type Flow[E any] struct {
 	Deficit    int // bytes that the flow may still send in this turn
 }
 
-// Init makes f an unlisted flow of the given owner. The flow may send deficitBytes in its first
-// turn.
+// Init makes f a flow (send queue) of the given owner that is not listed. The flow may send
+// deficitBytes in its first turn.
 func (f *Flow[E]) Init(owner E, deficitBytes int) {
 	*f = Flow[E]{Owner: owner, Deficit: deficitBytes}
 }
 
-// Next returns the flow after f in the list that contains f, or nil if f is the last one.
+// Next returns the flow (send queue) after flow f in the list that contains f, or nil if f is the
+// last flow.
 func (f *Flow[E]) Next() *Flow[E] { return f.next }
 
-// Charge subtracts the number of bytes that a flow (send queue) has sent from the flow's deficit.
+// Charge reduces the deficit of a flow (send queue) by sizeBytes, which is the number of bytes that
+// the flow has sent.
 func (f *Flow[E]) Charge(sizeBytes int) { f.Deficit -= sizeBytes }
 
 // BeginTurn adds a quantum of bytes to the deficit of a flow (send queue) that has used up its
@@ -37,22 +40,22 @@ func (f *Flow[E]) BeginTurn(quantumBytes int) {
 // zero RoundRobin lists no flow.
 type RoundRobin[E any] struct {
 	fresh   list[E] // flows that are served first
-	old     list[E] // other flows, in the order of their turns
+	old     list[E] // flows that are not fresh, in the order of their turns
 	Blocked bool    // no listed flow could get a buffer, or room in its channel
 }
 
 // Waiting returns the number of listed flows.
 func (r *RoundRobin[E]) Waiting() int { return r.fresh.count + r.old.count }
 
-// SetBlocked records whether the listed flows cannot send because buffers, or room in their
-// channels, are lacking.
+// SetBlocked records whether the listed flows (send queues) cannot send, because they lack buffers
+// or room in their channels.
 func (r *RoundRobin[E]) SetBlocked(blocked bool) { r.Blocked = blocked }
 
-// Fresh returns the first fresh flow, which is served before all other flows (send queues), or nil
-// if no flow is fresh.
+// Fresh returns the first of the fresh flows, which are the send queues that are served first, or
+// nil if no flow is fresh.
 func (r *RoundRobin[E]) Fresh() *Flow[E] { return r.fresh.first }
 
-// Next returns the flow to be served next, or nil if no flow is listed.
+// Next returns the flow (send queue) to be served next, or nil if no flow is listed.
 func (r *RoundRobin[E]) Next() *Flow[E] {
 	if f := r.fresh.first; f != nil {
 		return f
@@ -60,7 +63,8 @@ func (r *RoundRobin[E]) Next() *Flow[E] {
 	return r.old.first
 }
 
-// Add adds a flow that is allowed to send, and is not listed yet, to one of the lists.
+// Add adds a flow (send queue) to one of the lists. The flow must be allowed to send, and must not
+// be listed yet.
 func (r *RoundRobin[E]) Add(f *Flow[E]) {
 	r.Blocked = false
 	if f.Deficit > 0 {
@@ -73,9 +77,9 @@ func (r *RoundRobin[E]) Add(f *Flow[E]) {
 // Remove removes a listed flow from its list.
 func (r *RoundRobin[E]) Remove(f *Flow[E]) { f.ListedIn.remove(f) }
 
-// EndTurn ends the turn of a listed flow. If the argument "more" is true, the flow has more to
-// send, and EndTurn moves it to the end, after all other flows. Otherwise EndTurn removes the flow
-// from its list.
+// EndTurn ends the turn of a listed flow. If the argument "more" of EndTurn is true, the flow has
+// more to send, and EndTurn makes it the last of all listed flows. If the argument "more" of
+// EndTurn is false, EndTurn removes the flow from its list.
 func (r *RoundRobin[E]) EndTurn(f *Flow[E], more bool) {
 	f.ListedIn.remove(f)
 	if more {
@@ -83,8 +87,8 @@ func (r *RoundRobin[E]) EndTurn(f *Flow[E], more bool) {
 	}
 }
 
-// Check returns an error if the lists are inconsistent, or do not contain all listed flows. The
-// argument "listed" of Check is the number of all flows whose field ListedIn is set.
+// Check returns an error if the lists are inconsistent, or do not contain all listed flows, and nil
+// otherwise. The argument "listed" of Check is the number of all flows whose field ListedIn is set.
 func (r *RoundRobin[E]) Check(listed int) error {
 	if err := r.fresh.check(); err != nil {
 		return fmt.Errorf("fresh flows: %w", err)
@@ -131,7 +135,7 @@ func (l *list[E]) remove(f *Flow[E]) {
 }
 
 // check returns an error if the links or the count of the list are wrong, or if a flow in the list
-// belongs to another list.
+// is marked as belonging to a different list.
 func (l *list[E]) check() error {
 	n := 0
 	var last *Flow[E]

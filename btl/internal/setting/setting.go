@@ -1,12 +1,12 @@
 // Package setting reads and writes the values of settings as text. A setting is a pointer to a
-// field of a struct: a string, a time.Duration, or a whole number.
+// field of a struct, whose type is a string, a time.Duration, or an integer.
 //
 //	value                type
 //	=====                ====
 //	"50us", "1.5s"       time.Duration
 //	"100", "8K", "1G"    int, int64, uint32, where the suffixes are powers of 1024
 //
-// The package has no state.
+// Package setting has no state.
 package setting
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 // Assign parses a text and stores its value in the field. Assign returns an error if the text is
-// not valid for the field's type, or if the number is too large for a uint32 field.
+// not valid for the field's type, or if the number is too large for a field of the type uint32.
 func Assign(field any, value string) error {
 	switch f := field.(type) {
 	case *string:
@@ -88,7 +88,7 @@ func Text(field any) string {
 }
 
 // Word returns the name of an enumerated value. For a value without a name, Word returns the name
-// of the type with the number, such as "Event(9)".
+// of the type and the number of the value, such as "Event(9)".
 func Word(words []string, value int, typeName string) string {
 	if value >= 0 && value < len(words) && words[value] != "" {
 		return words[value]

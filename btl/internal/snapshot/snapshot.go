@@ -1,4 +1,4 @@
-// Package snapshot publishes numbers of one goroutine, so that other goroutines can read them
+// Package snapshot publishes numbers of one goroutine, so that any goroutine can read these numbers
 // without a lock.
 //
 //	owner     version 4 --Store 5, values, 6--> version 6
@@ -11,16 +11,17 @@ package snapshot
 import "sync/atomic"
 
 // Values is a published list of numbers. While Store writes the values, the version is odd. A
-// reader that finds an odd or a changed version reads again.
+// reader reads the values again if the version was odd, or has changed during the reading.
 type Values struct {
 	version atomic.Uint64
 	values  []atomic.Uint64
 }
 
-// Init makes a list of "count" zeros. The caller must call Init before the other methods.
+// Init makes a list of "count" zeros. The caller must call Init before Store and Load.
 func (v *Values) Init(count int) { v.values = make([]atomic.Uint64, count) }
 
-// Store publishes the numbers of both lists, as one list that begins with the numbers of "first".
+// Store publishes the numbers of the slices "first" and "second" as one list, which begins with the
+// numbers of the slice "first".
 func (v *Values) Store(first, second []uint64) {
 	v.version.Add(1)
 	to := v.values
@@ -35,8 +36,8 @@ func (v *Values) Store(first, second []uint64) {
 	v.version.Add(1)
 }
 
-// Load copies the published numbers to the two lists. All copied numbers come from the same call of
-// Store.
+// Load copies the published numbers to the slices "first" and "second". All copied numbers come
+// from the same call of Store.
 func (v *Values) Load(first, second []uint64) {
 	for {
 		before := v.version.Load()

@@ -1,4 +1,5 @@
-// Package spare keeps the unused memory of large messages for reuse by later large messages.
+// Package spare keeps the unused memory of large messages, so that new large messages can reuse
+// this memory.
 //
 //	Take --> in use --Give--> idle, the latest last --> Take
 //	                            \
@@ -18,13 +19,14 @@ type Memory struct {
 	bytes int // total size of idle
 }
 
-// Take does not use idle memory that is more than wasteFactor times as large as requested. Without
-// the limit wasteFactor, many small messages could occupy much more memory than they need.
+// Take does not use idle memory that is more than wasteFactor times as large as the requested size.
+// Without this limit on the size of reused memory, many small messages could occupy much more
+// memory than they need.
 const wasteFactor = 2
 
-// Take returns a slice of sizeBytes. Take uses the most recently used idle memory that is large
-// enough and at most wasteFactor times as large. If there is no suitable idle memory, Take
-// allocates new memory.
+// Take returns a slice of sizeBytes. Take uses the most recently used idle memory whose capacity is
+// at least sizeBytes and at most wasteFactor times sizeBytes. If no idle memory has such a
+// capacity, Take allocates new memory.
 func (m *Memory) Take(sizeBytes int) []byte {
 	for i := len(m.idle) - 1; i >= 0; i-- {
 		if mem := m.idle[i]; sizeBytes <= cap(mem) && cap(mem) <= wasteFactor*sizeBytes {
@@ -36,8 +38,8 @@ func (m *Memory) Take(sizeBytes int) []byte {
 	return make([]byte, sizeBytes)
 }
 
-// Give keeps the memory mem for a later Take. If the idle memory would exceed BytesMax, Give drops
-// the memory that was unused for the longest time.
+// Give keeps the memory "mem" for a later call of Take. If the total size of the idle memory would
+// exceed BytesMax, Give drops the memory that was idle for the longest time.
 func (m *Memory) Give(mem []byte) {
 	if cap(mem) > BytesMax {
 		return

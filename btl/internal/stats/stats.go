@@ -1,6 +1,6 @@
 // Package stats defines the names of a module's counters, and the type of their values.
 //
-// Values has no lock. Package snapshot publishes the values to other goroutines.
+// Values has no lock. Package snapshot publishes the values to all goroutines.
 package stats
 
 // Counter identifies one of a module's counters.
@@ -31,7 +31,7 @@ const (
 	CntRetransmitProbe // first retransmission of the oldest packet after silence
 	CntRetransmitNack
 	CntWithheld
-	CntSpurious  // unnecessary retransmissions: the packet had arrived
+	CntSpurious  // unnecessary retransmissions: the first transmission had arrived
 	CntThrottled // lost packets that had to wait for the retransmission budget
 	CntPostErrors
 	CntSendCompletionErrors
@@ -90,7 +90,7 @@ const (
 	CntRequestsLapsed
 	CntPathRaised  // increases of the datagram size
 	CntPathLowered // decreases, because datagrams of the size in use were lost
-	CntLoneAnswers // packets whose ACK the peer may delay
+	CntLoneAnswers // packets whose ACK the peer is allowed to delay
 	CntAsked       // packets that request an ACK or a confirmation
 	CntPasses
 
@@ -233,7 +233,7 @@ func Counters() []Counter {
 // the same Metric.
 func (c Counter) Metric() string { return counterInfos[c].metric }
 
-// Label returns the label that distinguishes counters of the same Metric. If the Metric has only
+// Label returns the label that distinguishes counters of the same Metric. For a Metric with only
 // one counter, the name and the value of the label are empty.
 func (c Counter) Label() (name, value string) {
 	return counterInfos[c].label, counterInfos[c].value
@@ -255,8 +255,8 @@ func (c Counter) String() string {
 // Values are the values of all counters.
 type Values [Count]uint64
 
-// Unaccounted returns the number of received packets that no counter from CntRecvFrag to
-// CntRecvErrors has counted. The result of Unaccounted should always be zero.
+// Unaccounted returns the number of received packets that were counted in none of the counters from
+// CntRecvFrag to CntRecvErrors. The result of Unaccounted should always be zero.
 func (v *Values) Unaccounted() int64 {
 	n := int64(v[CntReceived])
 	for c := CntRecvFrag; c <= CntRecvErrors; c++ {

@@ -15,9 +15,8 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {
 	before := len(done)
-	// The congestion window counts as full if it has room for only a few more packets, which can be
-	// reserved for small messages. Even with more room, the congestion window counts as full if only
-	// the pacer prevents the sender from filling the window.
+	// The window counts as full if the room left is a reserve for small messages, or only the pacer
+	// prevents the sender from filling the window.
 	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}
@@ -63,9 +62,8 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		}
 		a.cong.grow(n, s.window)
 		a.resendBudget = min(a.resendBudget+n, budgetFirst+budgetUnits*s.next.Sub(s.oldest))
-		// A round trip usually ends when a packet that was sent after the beginning of the round trip has
-		// arrived. While packets are missing at the peer, a round trip ends by elapsed time at the
-		// latest, because a full congestion window permits no new packet.
+		// A round trip usually ends with the arrival of a packet that was sent after its beginning. While
+		// packets are missing, a round trip ends after some time, as a full window permits no new packet.
 		if !a.newest.Before(a.roundEnd) || a.gaps && now.Sub(a.roundAt) > a.paths[a.lastMeasured].wait() {
 			took := now.Sub(a.roundAt)
 			a.roundEnd, a.roundAt = s.next, now

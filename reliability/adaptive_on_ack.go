@@ -62,8 +62,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		}
 		a.cong.grow(n, s.window)
 		a.resendBudget = min(a.resendBudget+n, budgetFirst+budgetUnits*s.next.Sub(s.oldest))
-		// A round trip usually ends with the arrival of a packet that was sent after its beginning. While
-		// packets are missing, a round trip ends after some time, as a full window permits no new packet.
+		// While packets are missing, time ends a round trip: a full window permits no new packet.
 		if !a.newest.Before(a.roundEnd) || a.gaps && now.Sub(a.roundAt) > a.paths[a.lastMeasured].wait() {
 			took := now.Sub(a.roundAt)
 			a.roundEnd, a.roundAt = s.next, now

@@ -2,6 +2,7 @@ package vnic
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -209,6 +210,9 @@ func (m *Manager) SetPlan(p *Plan) {
 	}
 	for _, h := range p.Hosts {
 		m.hostState(h.Name, h.LID)
+	}
+	for name, h := range m.hosts {
+		maps.DeleteFunc(h.unicast, func(vport uint8, _ *report) bool { return !p.hasPort(name, vport) })
 	}
 	for _, s := range m.sessions {
 		s.leaving = m.hosts[s.host.Name] != s.host // renamed, removed, or with another LID

@@ -35,12 +35,15 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	s.host.Links[vport] = info.LinkStatus == LinkUp
 	s.host.Digests[vport] = info.MACDigest
 	s.vesw[vport] = info.VESW
+	if !m.plan.hasPort(s.host.Name, vport) { // reports of other ports are not used
+		return true
+	}
 	have := s.host.reportOf(vport)
 	switch {
 	case have.told && have.generation == info.UniGen:
 	case info.UniGen == 0:
 		m.takeReport(s, vport, report{told: true})
-	case m.plan.hasPort(s.host.Name, vport): // reports of other hosts are not used
+	default:
 		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
 	}
 	// The MAC table of this host can contain addresses that hosts reported to an earlier manager. The
@@ -81,7 +84,12 @@ const pagesAgainMax = 8
 // toldAddresses handles one message with a part of a device's addresses. The manager uses a
 // device's list of addresses only after the last message of the list. If the list changes between
 // two messages, the manager requests the list from the beginning, at most pagesAgainMax times.
+// toldAddresses ignores addresses of ports that the plan does not have.
 func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) bool {
+	if !m.plan.hasPort(s.host.Name, vport) { // the plan has changed since the request
+		delete(s.pages, vport)
+		return true
+	}
 	ask, _ := ParseMACList(asked) // request of this manager
 	l, err := ParseMACList(data)
 	if err != nil || l.Start != ask.Start || len(l.MACs) != int(l.Num) {
@@ -210,7 +218,7 @@ func (m *Manager) claimsChanged(h *HostState) {
 const trapsHeard = 2 * trapsMax
 
 // trap records a received trap, and requests from the agent the state that has changed according to
-// the trap.
+// the trap. trap requests nothing about ports that the plan does not have.
 func (m *Manager) trap(now mono.Time, s *session, msg *Message) {
 	t, err := ParseTrap(msg.Data)
 	if err != nil {
@@ -229,7 +237,7 @@ func (m *Manager) trap(now mono.Time, s *session, msg *Message) {
 		m.traps = slices.Delete(m.traps, 0, 1)
 	}
 	m.traps = append(m.traps, TrapSeen{now, s.host.Name, t})
-	if t.Opcode == TrapMulticast {
+	if t.Opcode == TrapMulticast || !m.plan.hasPort(s.host.Name, t.Index) {
 		return
 	}
 	attr, data := AttrVportInfo, []byte(nil)

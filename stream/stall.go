@@ -9,7 +9,8 @@ import (
 
 const (
 	// stallMost is the longest uninterrupted time for which the receivers of a port may stop the port.
-	// In the long run, all receivers together may stop their port for at most 1/stallParts of the time.
+	// In the long run, all receivers together may stop their port for at most 1/stallParts of the
+	// time.
 	stallMost  = 50 * time.Millisecond
 	stallParts = 4
 	// stallLeast is the shortest time for which a receiver stops its port. If the time for which the
@@ -19,9 +20,9 @@ const (
 	stallAsks = 100 * time.Millisecond
 )
 
-// stall limits the time for which the receivers of a port with the policy Block stop the port. While
-// a receiver stops the port, the datagrams of all streams of the port wait until this receiver has a
-// free region. Receivers that want to stop the port take turns.
+// stall limits the time for which the receivers of a port with the policy Block stop the port.
+// While a receiver stops the port, the datagrams of all streams of the port wait until this
+// receiver has a free region. Receivers that want to stop the port take turns.
 type stall struct {
 	// The field "left" is the time for which the port may be stopped, as of the time "at". A stop that
 	// has lasted too long makes "left" negative.
@@ -32,8 +33,8 @@ type stall struct {
 	turns []*Receiver
 }
 
-// The method "may" reports whether the receiver r is allowed to stop the port. The caller calls "may"
-// for each datagram for which r has no free region.
+// The method "may" reports whether the receiver r is allowed to stop the port. The caller calls
+// "may" for each datagram for which r has no free region.
 func (s *stall) may(r *Receiver, now mono.Time) bool {
 	stops := s.holder != nil && now.Sub(s.at) < s.left
 	if stops && s.holder == r {

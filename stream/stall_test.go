@@ -229,11 +229,12 @@ func TestStalledBesideOldDatagrams(t *testing.T) {
 	}
 	again()
 	c.run(9 * time.Second)
-	if rx := c.blocked[0]; rx.state != stateRunning || rx.asm.track.duplicates+rx.asm.track.stale == 0 {
+	rx := c.blocked[0]
+	if old := &rx.asm.track; rx.state != stateRunning || old.duplicates+old.stale == 0 {
 		t.Fatalf("before Timeout: state %v, %+v, %v", rx.state, rx.Stats(), rx.err)
 	}
 	c.run(2 * time.Second)
-	if rx := c.blocked[0]; rx.state != stateDone || !errors.Is(rx.Err(), ErrStalled) {
+	if rx.state != stateDone || !errors.Is(rx.Err(), ErrStalled) {
 		t.Errorf("after Timeout: state %v, %v", rx.state, rx.Err())
 	}
 }

@@ -172,8 +172,8 @@ func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 }
 
 // add adds an address to the report of a host that has not reported yet. The argument "by" is the
-// LID of the host whose MAC table contains the address. The method "add" reports whether the address
-// is new.
+// LID of the host whose MAC table contains the address. The method "add" reports whether the
+// address is new.
 func (r *report) add(mac MAC, by uint32) bool {
 	at, has := slices.BinarySearch(r.macs, mac)
 	if has || r.told || len(r.macs) >= listMax {

@@ -17,6 +17,7 @@ type assembler struct {
 	lo, hi  uint64
 	high    uint64 // 1 + the highest received ordinal
 	horizon uint64
+	opened  uint64 // number of opened regions, counted by the method "open"
 	closeAt uint64 // value of high at which region lo is given to the reader
 	ended   bool
 	// The field "limit" is the first ordinal (message number) that the sender cannot have sent yet. A
@@ -237,9 +238,13 @@ func (a *assembler) open(n uint64) bool {
 		a.ring.open(slot, first, int(count))
 		a.budget -= min(a.budget, a.cost)
 		a.hi++
+		a.opened++
 	}
 	return true
 }
+
+// The method "free" reports whether the region that is opened next is free.
+func (a *assembler) free() bool { return a.ring.get(a.slot(a.hi), wordState) == regionFree }
 
 // advance passes open regions to the reader, in the order of their numbers. advance stops at the
 // first incomplete region whose wait for reordered datagrams is not over (horizonMessages).

@@ -53,8 +53,9 @@ const (
 	// that a full socket buffer drops (Stats.SocketDrops). Several datagrams that the kernel has
 	// coalesced into one packet count as one packet in Stats.SocketDrops. A waiting message delays all
 	// streams of the port. If the port has more than one stream, a message waits at most 50 ms. In the
-	// long run, one receiver delays the streams of its port for at most a quarter of the time. A
-	// message that has waited for the permitted time is dropped and counted, as with the policy Drop.
+	// long run, all receivers of a port together delay its streams for at most a quarter of the time,
+	// and take turns. A message that has waited for the permitted time, or that may not wait, is
+	// dropped and counted, as with the policy Drop.
 	Block Overrun = iota
 	// Drop means that the message is dropped and counted.
 	Drop

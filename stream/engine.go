@@ -28,6 +28,7 @@ type Engine struct {
 	receiving  []*Receiver               // all receivers of this engine; few
 	bySource   map[dataSource]*Receiver  // receivers of streams in the unreliable mode
 	latest     *Receiver                 // receiver of the latest datagram
+	stall      stall                     // of all receivers
 	outboxes   map[*btl.Endpoint]*outbox // peers' outboxes with queued messages
 	candidates map[uint64]*candidate     // by their data key
 	refused    Refusals                  // refusals of peers that belong to no stream

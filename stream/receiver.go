@@ -38,10 +38,11 @@ type Receiver struct {
 	end       *ending
 	endAt     mono.Time // time of the sender's end; moved while datagrams wait
 	heard     mono.Time // time of the latest new or waiting datagram
-	// blockedAt is the time since which a datagram of this stream waits for a free region. A blockedAt
-	// of 0 means that no datagram waits for a region.
+	// blockedAt is the time since which the reader has released no region although a datagram needed
+	// one. A blockedAt of 0 means that a region is free, or that no datagram needed a region.
 	blockedAt mono.Time
-	stall     stall
+	asks      bool      // the receiver is in Engine.stall.turns
+	asksAt    mono.Time // time of the latest wish to stop the port
 	takenAt   mono.Time // time of the latest noticeTaken
 	fresh     uint64    // number of new datagrams
 	doneAt    mono.Time // time when the report was sent
@@ -217,18 +218,22 @@ func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 	}
 	now := r.e.now
 	t := &r.asm.track
-	old := t.duplicates + t.stale + t.foreign
-	if r.asm.take(h.ordinal, h.datagram, payload, r.cfg.Overrun == Block, landed) == resultBlocked {
+	old, opened := t.duplicates+t.stale+t.foreign, r.asm.opened
+	blocked := resultBlocked ==
+		r.asm.take(h.ordinal, h.datagram, payload, r.cfg.Overrun == Block, landed)
+	if r.asm.opened != opened { // a region was free
+		r.blockedAt = 0
+	}
+	if blocked {
 		if r.blockedAt == 0 {
 			r.blockedAt = now
 		}
-		if r.e.soleStream() || r.stall.may(now) {
+		if r.e.soleStream() || r.e.stall.may(r, now) {
 			return false
 		}
 		r.asm.take(h.ordinal, h.datagram, payload, false, landed)
 	} else {
-		r.blockedAt = 0
-		r.stall.end(now)
+		r.e.stall.end(r, now)
 	}
 	news := old == t.duplicates+t.stale+t.foreign
 	if news {
@@ -313,6 +318,9 @@ func (r *Receiver) running(now mono.Time) {
 	if r.cfg.Mode == Reliable {
 		r.grant()
 	} else {
+		if r.blockedAt != 0 && r.asm.free() {
+			r.blockedAt = 0
+		}
 		if r.blockedAt != 0 && now.Sub(r.blockedAt) > r.cfg.Timeout {
 			r.fail(fmt.Errorf("%w: no free region for %v", ErrStalled, r.cfg.Timeout))
 			return
@@ -389,6 +397,7 @@ func (r *Receiver) over(err error) {
 		close(r.started)
 	}
 	r.state = stateDone
+	r.e.stall.leave(r, r.e.now)
 	r.withdraw()
 	if r.group != nil {
 		r.e.data.leave(r.group)

@@ -1,53 +1,94 @@
 package stream
 
 import (
+	"slices"
 	"time"
 
 	"gobtl/internal/mono"
 )
 
 const (
-	// stallMost is the longest uninterrupted time for which a receiver may stop its port. In the long
-	// run, a receiver may stop its port for at most 1/stallParts of the time.
+	// stallMost is the longest uninterrupted time for which the receivers of a port may stop the port.
+	// In the long run, all receivers together may stop their port for at most 1/stallParts of the
+	// time.
 	stallMost  = 50 * time.Millisecond
 	stallParts = 4
-	// stallLeast is the shortest time for which a receiver stops its port. If the time for which it
-	// may stop the port is shorter than stallLeast, a receiver does not stop the port.
+	// stallLeast is the shortest time for which a receiver stops its port. If the time for which the
+	// receivers may stop the port is shorter than stallLeast, no receiver stops the port.
 	stallLeast = time.Millisecond
+	// stallAsks is the time after which a receiver that no longer asks for its turn loses its turn.
+	stallAsks = 100 * time.Millisecond
 )
 
-// stall limits the time for which a receiver with the policy Block stops its port. While a receiver
-// stops its port, the datagrams of all streams of the port wait until this receiver has a free
-// region.
+// stall limits the time for which the receivers of a port with the policy Block stop the port.
+// While a receiver stops the port, the datagrams of all streams of the port wait until this
+// receiver has a free region. Receivers that want to stop the port take turns.
 type stall struct {
-	left  time.Duration // time for which the port may be stopped, as of at
-	at    mono.Time     // begin of the stop, or end of the latest stop
-	stops bool          // the receiver stops the port
+	// The field "left" is the time for which the port may be stopped, as of the time "at". A stop that
+	// has lasted too long makes "left" negative.
+	left   time.Duration
+	at     mono.Time // begin of the present stop, or latest time for which "left" was calculated
+	holder *Receiver // the receiver that stops the port, or nil
+	// The slice "turns" has the receivers that wait for their turn, in the order of their turns.
+	turns []*Receiver
 }
 
-// The method "may" reports whether the receiver is allowed to stop the port. The caller calls "may"
-// for each datagram for which no region is free.
-func (s *stall) may(now mono.Time) bool {
-	since := now.Sub(s.at)
-	if s.stops {
-		if since < s.left {
-			return true
-		}
-		s.end(now)
+// The method "may" reports whether the receiver r is allowed to stop the port. The caller calls
+// "may" for each datagram for which r has no free region.
+func (s *stall) may(r *Receiver, now mono.Time) bool {
+	stops := s.holder != nil && now.Sub(s.at) < s.left
+	if stops && s.holder == r {
+		return true
+	}
+	first := s.ask(r, now)
+	if stops {
 		return false
 	}
-	if s.left = min(s.left+since/stallParts, stallMost); s.at == 0 {
+	s.end(s.holder, now)
+	if s.left = min(s.left+now.Sub(s.at)/stallParts, stallMost); s.at == 0 {
 		s.left = stallMost
 	}
-	s.at, s.stops = now, s.left >= stallLeast
-	return s.stops
+	s.at = now
+	if !first || s.left < stallLeast {
+		return false
+	}
+	s.next()
+	s.holder = r
+	return true
 }
 
-// end records that the receiver no longer stops the port.
-func (s *stall) end(now mono.Time) {
-	if s.stops {
-		s.left = max(s.left-now.Sub(s.at), 0)
-		s.at, s.stops = now, false
+// ask records that the receiver r wants to stop the port, and reports whether it is the turn of r.
+func (s *stall) ask(r *Receiver, now mono.Time) bool {
+	r.asksAt = now
+	if !r.asks {
+		r.asks = true
+		s.turns = append(s.turns, r)
+	}
+	for now.Sub(s.turns[0].asksAt) > stallAsks {
+		s.next()
+	}
+	return s.turns[0] == r
+}
+
+// The method "next" removes the first receiver from the list of turns.
+func (s *stall) next() {
+	s.turns[0].asks = false
+	s.turns = slices.Delete(s.turns, 0, 1)
+}
+
+// end records that the receiver r does not stop the port, or no longer.
+func (s *stall) end(r *Receiver, now mono.Time) {
+	if s.holder == r && r != nil {
+		s.left = max(s.left-now.Sub(s.at), -stallMost)
+		s.at, s.holder = now, nil
+	}
+}
+
+// leave removes a receiver whose stream has ended.
+func (s *stall) leave(r *Receiver, now mono.Time) {
+	s.end(r, now)
+	if i := slices.Index(s.turns, r); i >= 0 {
+		s.turns = slices.Delete(s.turns, i, i+1)
 	}
 }
 

@@ -44,49 +44,112 @@ func TestTrapFlood(t *testing.T) {
 	}
 }
 
-// A host that claims to have all ports, each with as many addresses as can be told, costs no more
-// than the ports that it shall have.
-func TestReportsOfPortsNotPlanned(t *testing.T) {
-	d := newDesk(t, threeHosts())
+// liar registers host a, which claims to have all ports, on connection conn. The returned function
+// answers the manager's requests as lieAbout does, and returns their number.
+func liar(t *testing.T, d *desk, conn int) (answer func() (asked int)) {
+	t.Helper()
 	r := Registration{Host: "a", Manager: "lab", Instance: 1, Ways: testAgent("a", nil).cfg.Ways}
 	for i := range r.Ports {
 		r.Ports[i] = 0xFF
 	}
 	msg := Message{Method: MethodSet, Attr: AttrRegister, Data: r.Append(nil)}
-	d.manager.Receive(d.now, 1, msg.Append(nil))
-	asked := 0
-	for busy := true; busy; {
-		busy = false
-		d.manager.Progress(d.now)
-		for _, o := range d.manager.Outbox() {
-			m, err := ParseMessage(o.Data)
-			if err != nil {
-				t.Fatal(err)
+	d.manager.Receive(d.now, conn, msg.Append(nil))
+	return func() (asked int) {
+		t.Helper()
+		for before := -1; before != asked; {
+			before = asked
+			d.manager.Progress(d.now)
+			for _, o := range d.manager.Outbox() {
+				m, err := ParseMessage(o.Data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m.Method == MethodResponse {
+					continue
+				}
+				asked++
+				answer := m.Response(StatusOK, lieAbout(t, &m))
+				d.manager.Receive(d.now, conn, answer.Append(nil))
 			}
-			if m.Method == MethodResponse {
-				continue
+			if asked > 1e5 {
+				t.Fatal("questions without end")
 			}
-			busy = true
-			asked++
-			answer := m.Response(StatusOK, lieAbout(t, &m))
-			d.manager.Receive(d.now, 1, answer.Append(nil))
 		}
-		if asked > 1e5 {
-			t.Fatal("questions without end")
-		}
+		return asked
 	}
+}
+
+// holdsPlanned checks that the manager keeps addresses of planned ports of host a, and no others.
+func (d *desk) holdsPlanned() {
+	d.t.Helper()
 	held, ports := 0, 0
 	for n, rep := range d.manager.hosts["a"].unicast {
 		if held += len(rep.macs); len(rep.macs) > 0 {
 			ports++
 		}
 		if len(rep.macs) > 0 && !d.manager.plan.hasPort("a", n) {
-			t.Errorf("port %d has %d addresses", n, len(rep.macs))
+			d.t.Errorf("port %d has %d addresses", n, len(rep.macs))
 		}
 	}
 	if held == 0 || held > 2*(listMax+MACsPerMsg) {
-		t.Errorf("%d addresses of %d ports are kept, by %d questions", held, ports, asked)
+		d.t.Errorf("%d addresses of %d ports are kept", held, ports)
 	}
+}
+
+// A host that claims to have all ports, each with as many addresses as can be told, costs no more
+// than the ports that it shall have.
+func TestReportsOfPortsNotPlanned(t *testing.T) {
+	d := newDesk(t, threeHosts())
+	liar(t, d, 1)()
+	d.holdsPlanned()
+}
+
+// TestTrapsOfPortsNotPlanned: neither does a host that sends traps of ports that it shall not have.
+func TestTrapsOfPortsNotPlanned(t *testing.T) {
+	d := newDesk(t, threeHosts())
+	answer := liar(t, d, 1)
+	answer()
+	for vport := 1; vport <= VportMax; {
+		for i := 0; i < trapsHeard && vport <= VportMax; i++ {
+			trap := Trap{VESW: 5, Port: 1, OPAPort: 1, Index: uint8(vport), Opcode: TrapUnicast}
+			m := Message{
+				Method: MethodTrap, Attr: AttrVportInfo, TID: uint64(vport), Modifier: uint32(vport),
+				Data: trap.Append(nil),
+			}
+			d.manager.Receive(d.now, 1, m.Append(nil))
+			vport++
+		}
+		answer()
+		d.now = d.now.Add(trapWindow)
+	}
+	if s := d.manager.Stats; s.Traps != VportMax || s.TrapsIgnored != 0 || s.Malformed != 0 {
+		t.Errorf("%+v", s)
+	}
+	d.holdsPlanned()
+}
+
+// TestReportsOfRemovedPort: the addresses of a port that the plan has no more are not kept, nor
+// those that are still under way then.
+func TestReportsOfRemovedPort(t *testing.T) {
+	d := newDesk(t, threeHosts())
+	answer := liar(t, d, 1)
+	answer()
+	planned := len(d.manager.hosts["a"].unicast)
+	s := d.manager.byHost["a"]
+	vport := d.manager.plan.Switches[1].Ports[0].Vport
+	plan := threeHosts()
+	plan.Switches[1].Ports = plan.Switches[1].Ports[1:]
+	d.plan(plan)
+	asked := (&MACList{}).Append(nil)
+	said := MACList{Num: MACsPerMsg, Total: 4096, Generation: 1, MACs: make([]MAC, MACsPerMsg)}
+	if !d.manager.toldAddresses(s, vport, asked, said.Append(nil)) || len(s.pages) != 0 {
+		t.Errorf("%d lists of addresses are begun", len(s.pages))
+	}
+	if n := len(d.manager.hosts["a"].unicast); n >= planned {
+		t.Errorf("%d reports are kept, before %d", n, planned)
+	}
+	answer()
+	d.holdsPlanned()
 }
 
 // An answer about another port than was asked for changes nothing.

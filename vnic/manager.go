@@ -2,6 +2,7 @@ package vnic
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -83,6 +84,7 @@ type HostState struct {
 	known    bool              // ways is valid
 	unicast  map[uint8]*report // by port: addresses that its device reports
 	problems map[wantKey]string
+	others   map[uint8]*rowsTold // by port: what its MAC table has told about other hosts
 
 	changed bool      // the host is in Manager.changed
 	first   bool      // a change is the first one of its kind (Manager.change)
@@ -96,7 +98,10 @@ type report struct {
 	// The field "told" is true if the host has reported its addresses since this manager was started.
 	// While "told" is false, the field "macs" has the addresses that the host reported to an earlier
 	// manager.
-	told       bool
+	told bool
+	// While "told" is false, the map "by" has for each address the LID of the host whose MAC table
+	// contains the address.
+	by         map[MAC]uint32
 	generation uint16
 	// The field "since" has a number for each address. The numbers in "since" ascend in the order in
 	// which all hosts have reported their addresses. An address of a host that is not connected has no
@@ -210,6 +215,9 @@ func (m *Manager) SetPlan(p *Plan) {
 	for _, h := range p.Hosts {
 		m.hostState(h.Name, h.LID)
 	}
+	for name, h := range m.hosts {
+		maps.DeleteFunc(h.unicast, func(vport uint8, _ *report) bool { return !p.hasPort(name, vport) })
+	}
 	for _, s := range m.sessions {
 		s.leaving = m.hosts[s.host.Name] != s.host // renamed, removed, or with another LID
 		s.touch()
@@ -223,6 +231,7 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 		h = &HostState{
 			Name: name, LID: lid, Links: make(map[uint8]bool), unicast: make(map[uint8]*report),
 			Digests: make(map[uint8]uint32), problems: make(map[wantKey]string),
+			others: make(map[uint8]*rowsTold),
 		}
 		m.hosts[name] = h
 	}

@@ -1,6 +1,7 @@
 package vnic
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -158,7 +159,8 @@ func (m *Manager) touchNear(host string) {
 // The method "reported" returns, for each address that a device on a switch has reported, the LID
 // of the host that gets the address. If two hosts report the same address, reportClaims.beats
 // decides which host gets the address. If the MAC table is too small for all addresses, the hosts
-// get the rows of the MAC table in turn, one row at a time (round robin).
+// get the rows of the MAC table in turn, one row at a time (round robin). The rows that a host has
+// told about hosts that have not reported yet are rows of the host that has told them.
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil
@@ -177,41 +179,67 @@ func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 			planned[mac] = true
 		}
 		if h := m.hosts[p.Host]; h != nil && len(h.reportOf(p.Vport).macs) > 0 {
-			r := h.reportOf(p.Vport)
-			lists = append(lists, reportClaims{r, h.LID, r.macs})
+			lists = append(lists, claimsOf(h.LID, h.reportOf(p.Vport))...)
 		}
 	}
-	slices.SortFunc(lists, func(a, b reportClaims) int { return int(a.lid) - int(b.lid) })
+	slices.SortFunc(lists, func(a, b reportClaims) int {
+		return cmp.Or(cmp.Compare(a.teller, b.teller), cmp.Compare(a.lid, b.lid))
+	})
 	all := make(map[MAC]uint32)
 	by := make(map[MAC]*reportClaims)
-	for more := true; more && len(all) < room; {
+	take := func(l *reportClaims) bool { // takes one more row
+		for len(l.left) > 0 && len(all) < room {
+			mac := l.left[0]
+			l.left = l.left[1:]
+			first, taken := by[mac]
+			if mac.Group() || mac == 0 || planned[mac] {
+				continue
+			}
+			if !taken || l.beats(first, mac) {
+				all[mac], by[mac] = l.lid, l
+			}
+			if !taken {
+				return true
+			}
+		}
+		return false
+	}
+	for more := true; more; {
 		more = false
 		for i := range lists {
 			l := &lists[i]
-			for len(l.left) > 0 && len(all) < room {
-				mac := l.left[0]
-				l.left, more = l.left[1:], true
-				first, taken := by[mac]
-				if mac.Group() || mac == 0 || planned[mac] {
-					continue
-				}
-				if !taken || l.beats(first, mac) {
-					all[mac], by[mac] = l.lid, l
-				}
-				if !taken {
-					break
-				}
+			if l.served = i > 0 && lists[i-1].teller == l.teller && lists[i-1].served; !l.served {
+				l.served = take(l)
+				more = more || l.served
 			}
 		}
 	}
 	return all
 }
 
-// reportClaims holds the addresses reported by a port that Manager.reported has not examined yet.
+// reportClaims holds addresses reported by a port that Manager.reported has not examined yet.
 type reportClaims struct {
 	*report
-	lid  uint32
-	left []MAC
+	lid    uint32
+	teller uint32 // LID of the host that has told the addresses
+	left   []MAC
+	served bool // the teller has got a row in the present round
+}
+
+// claimsOf returns the addresses of a port's report, separately for each host that has told them.
+func claimsOf(lid uint32, r *report) []reportClaims {
+	if r.told {
+		return []reportClaims{{report: r, lid: lid, teller: lid, left: r.macs}}
+	}
+	parts := make(map[uint32][]MAC)
+	for _, mac := range r.macs {
+		parts[r.by[mac]] = append(parts[r.by[mac]], mac)
+	}
+	var all []reportClaims
+	for teller, macs := range parts {
+		all = append(all, reportClaims{report: r, lid: lid, teller: teller, left: macs})
+	}
+	return all
 }
 
 // The method "beats" reports whether the claim c of a host to an address has precedence over the

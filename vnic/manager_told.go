@@ -35,12 +35,15 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	s.host.Links[vport] = info.LinkStatus == LinkUp
 	s.host.Digests[vport] = info.MACDigest
 	s.vesw[vport] = info.VESW
+	if !m.plan.hasPort(s.host.Name, vport) { // reports of other ports are not used
+		return true
+	}
 	have := s.host.reportOf(vport)
 	switch {
 	case have.told && have.generation == info.UniGen:
 	case info.UniGen == 0:
 		m.takeReport(s, vport, report{told: true})
-	case m.plan.hasPort(s.host.Name, vport): // reports of other hosts are not used
+	default:
 		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
 	}
 	// The MAC table of this host can contain addresses that hosts reported to an earlier manager. The
@@ -81,7 +84,12 @@ const pagesAgainMax = 8
 // toldAddresses handles one message with a part of a device's addresses. The manager uses a
 // device's list of addresses only after the last message of the list. If the list changes between
 // two messages, the manager requests the list from the beginning, at most pagesAgainMax times.
+// toldAddresses ignores addresses of ports that the plan does not have.
 func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) bool {
+	if !m.plan.hasPort(s.host.Name, vport) { // the plan has changed since the request
+		delete(s.pages, vport)
+		return true
+	}
 	ask, _ := ParseMACList(asked) // request of this manager
 	l, err := ParseMACList(data)
 	if err != nil || l.Start != ask.Start || len(l.MACs) != int(l.Num) {
@@ -114,8 +122,16 @@ func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) boo
 	return true
 }
 
+// The type rowsTold counts the rows that the manager has taken from the MAC table of a host's port.
+type rowsTold struct {
+	rows  int  // since the manager was started
+	news  bool // the tables of the switch do not contain all these rows yet
+	whole bool // the host has told its whole MAC table at least once
+}
+
 // toldRows handles one message with a part of a host's MAC table. If the address of a row is not in
-// the plan, toldRows assumes that the row's host reported this address to an earlier manager.
+// the plan, toldRows assumes that the row's host reported this address to an earlier manager. The
+// manager takes from a host at most as many such rows as a MAC table has.
 func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACEntries(asked) // request of this manager
 	a, err := ParseMACEntries(data)
@@ -126,23 +142,48 @@ func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	if !ok || w.info.VESW != s.vesw[vport] {
 		return true
 	}
+	o := s.host.others[vport]
+	if o == nil {
+		o = &rowsTold{}
+		s.host.others[vport] = o
+	}
 	for _, row := range a.Rows {
-		if _, wanted := w.tables.has[row.MAC]; row.MAC == 0 || wanted {
+		if _, wanted := w.tables.has[row.MAC]; row.MAC == 0 || wanted || o.rows == MACEntriesMax {
 			continue
 		}
-		if p := m.plan.portOf(w.info.VESW, row.DLID); p != nil && m.hosts[p.Host] != nil {
-			r := m.hosts[p.Host].reportOf(p.Vport)
-			if at, has := slices.BinarySearch(r.macs, row.MAC); !has && !r.told && len(r.macs) < listMax {
-				r.macs = slices.Insert(r.macs, at, row.MAC)
-				m.change(s.host, true)
-			}
+		p := m.plan.portOf(w.info.VESW, row.DLID)
+		if p != nil && m.hosts[p.Host] != nil &&
+			m.hosts[p.Host].reportOf(p.Vport).add(row.MAC, s.host.LID) {
+			o.rows++
+			o.news = true
 		}
 	}
 	if next := int(a.Offset) + int(a.Num); a.Num > 0 && next < MACEntriesMax {
 		num := min(MACEntriesPerMsg, MACEntriesMax-next)
 		more := MACEntries{Offset: uint16(next), Num: uint16(num)}
 		s.ask(vport, AttrMACEntries, more.Append(nil))
+		return true
 	}
+	if o.news {
+		m.change(s.host, !o.whole)
+	}
+	o.news, o.whole = false, true
+	return true
+}
+
+// add adds an address to the report of a host that has not reported yet. The argument "by" is the
+// LID of the host whose MAC table contains the address. The method "add" reports whether the
+// address is new.
+func (r *report) add(mac MAC, by uint32) bool {
+	at, has := slices.BinarySearch(r.macs, mac)
+	if has || r.told || len(r.macs) >= listMax {
+		return false
+	}
+	r.macs = slices.Insert(r.macs, at, mac)
+	if r.by == nil {
+		r.by = make(map[MAC]uint32)
+	}
+	r.by[mac] = by
 	return true
 }
 
@@ -210,7 +251,7 @@ func (m *Manager) claimsChanged(h *HostState) {
 const trapsHeard = 2 * trapsMax
 
 // trap records a received trap, and requests from the agent the state that has changed according to
-// the trap.
+// the trap. trap requests nothing about ports that the plan does not have.
 func (m *Manager) trap(now mono.Time, s *session, msg *Message) {
 	t, err := ParseTrap(msg.Data)
 	if err != nil {
@@ -229,7 +270,7 @@ func (m *Manager) trap(now mono.Time, s *session, msg *Message) {
 		m.traps = slices.Delete(m.traps, 0, 1)
 	}
 	m.traps = append(m.traps, TrapSeen{now, s.host.Name, t})
-	if t.Opcode == TrapMulticast {
+	if t.Opcode == TrapMulticast || !m.plan.hasPort(s.host.Name, t.Index) {
 		return
 	}
 	attr, data := AttrVportInfo, []byte(nil)

@@ -47,8 +47,16 @@ func (rx *Receiver) notAdded(in *arrival, err error) {
 		in.ep.Asm.Supersede(in.FragID)
 	}
 	if frag.Scarce(err) && in.Seq == in.ep.Rcv.Next() {
-		rx.Endings.WantsMemory(in.ep)
+		rx.Endings.WantsMemory(in.ep, rx.blockedBy(in))
 	}
+}
+
+// blockedBy returns the fragment for which a refused packet lacks memory.
+func (rx *Receiver) blockedBy(in *arrival) (fragID uint32) {
+	if in.Kind == frag.KindChunk {
+		return in.FragID
+	}
+	return rx.records.pieces.Blocked()
 }
 
 // refuseSequenced sends the peer a Nack for a refused packet.

@@ -122,6 +122,11 @@ type owner[E any] interface {
 	// Full reports whether the application has so many unread events that no further endpoint may
 	// be made.
 	Full() bool
-	// AskSilent probes silent peers, if the function "holds" returns true for their endpoints.
-	AskSilent(holds func(E) bool)
+	// AskSilent probes all silent peers, AskSilentOf probes the silent peers of a few endpoints, and
+	// AskSilentHosts probes the silent peers for whose endpoints the function "holds" returns true.
+	// AskSilent and AskSilentHosts do nothing if they were called a short time ago. AskSilentHosts
+	// then returns false.
+	AskSilent()
+	AskSilentOf(few []E)
+	AskSilentHosts(holds func(E) bool) bool
 }

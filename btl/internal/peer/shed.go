@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"gobtl/btl/internal/liveness"
 	"gobtl/frag"
 	"gobtl/internal/mono"
 )
@@ -56,7 +57,9 @@ func (ep *Endpoint) stalled(now, since mono.Time) int64 {
 // memory. An endpoint is ended only if WantsMemory was also called earlier within the last
 // PeerTimeout, which shows that a peer keeps waiting for memory.
 func (en Endings) WantsMemory(refused *Endpoint, fragID uint32) {
-	en.Timers.Watches.AskSilent(func(ep *Endpoint) bool { return ep.Asm.Active() > 0 })
+	en.Timers.Watches.AskSilent(liveness.Memory, func(ep *Endpoint) bool {
+		return ep.Asm.Active() > 0
+	})
 	now := en.Clock.Unpaused
 	if !refused.Asm.HasReserve() {
 		refused.blockedAt(now, fragID) // its window counts as blocked until now

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/peer"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -116,11 +117,52 @@ func TestSilentHolderIsAsked(t *testing.T) {
 			l.step(50 * time.Millisecond)
 		}
 		l.mods[0].all.Rest.Stir()
-		l.mods[0].all.Timers.Watches.AskSilent(func(*peer.Endpoint) bool { return holds })
+		l.mods[0].all.Timers.Watches.AskSilent(liveness.Memory, func(*peer.Endpoint) bool {
+			return holds
+		})
 		l.step(time.Millisecond)
 		if (hellos > 0) != holds {
 			t.Errorf("holds what others want: %v: asked %d times", holds, hellos)
 		}
+	}
+}
+
+// A stranger whose address has all its endpoints asks for a further one all the time. Nevertheless,
+// a newcomer that finds no place has the silent peers asked, and gets the place of a dead one.
+func TestPlaceOfDeadBesideCrowd(t *testing.T) {
+	cfg := smallConfig()
+	cfg.KeepAlive, cfg.PeerTimeout, cfg.PeersMax = -1, time.Second, 3
+	cfg.limits.PeersPerAddress = 1
+	l := newLab(t, mem.Config{}, 2, cfg)
+	m, newcomer := l.mods[1], l.mods[0]
+	crowd := l.newScript(1)
+	lives := crowd.connect()
+	own, first := crowd.conn, crowd.peerFirst
+	for range 2 {
+		l.newScript(1).connect() // and sends nothing more
+	}
+	crowd.hello.Tag, crowd.hello.Proven = crowd.hello.Tag+1, 0
+	var ep *Endpoint
+	for i := 0; i < 2000 && (ep == nil || !ep.Connected()); i++ { // at most 4 PeerTimeouts
+		if i%400 == 0 {
+			crowd.meet() // for a fresh cookie
+		}
+		if i%20 == 0 {
+			crowd.conn = own
+			crowd.ack(first - 1) // it lives
+		}
+		crowd.raw(0, crowd.packHello(frag.KindHello, 0, frag.ProbeCommand))
+		if ep == nil || ep.Err() != nil {
+			var err error
+			if ep, err = newcomer.Connect(l.now, m.Name()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.step(2 * time.Millisecond)
+	}
+	if !ep.Connected() || lives.Err() != nil {
+		t.Errorf("the newcomer is connected: %v (%v), and the crowd's endpoint: %v", ep.Connected(),
+			ep.Err(), lives.Err())
 	}
 }
 

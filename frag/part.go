@@ -88,11 +88,22 @@ var ErrParts = errors.New("frag: no memory for another datagram in Parts")
 // partsMax is the largest number of incomplete datagrams of one peer.
 const partsMax = 32
 
-// PartPool limits the memory that the incomplete datagrams from all peers of a module take
-// together.
+// PartPool limits the memory for incomplete datagrams of all peers of a module together. While a
+// peer needs memory that the pool lacks, a peer with much more memory loses datagrams.
+//
+//	ranks[0]    unused
+//	ranks[k]    peers with 2^(k-1) to 2^k - 1 bytes    Parts, Parts, Parts
+//
+// A peer has no rank if it has only a datagram that its next packet in sequence needs, because this
+// datagram is never discarded for others.
 type PartPool struct {
 	bytesMax, bytes int
+	ranks           [partRanks]*Parts // the first peer of each rank
 }
+
+// partRanks is the number of ranks. A peer has less than partsMax * PartTotalMax bytes, which are
+// 2 MiB.
+const partRanks = 22
 
 // NewPartPool returns a PartPool with a limit of bytesMax bytes. Slices of the next packet in
 // sequence are exempt from the memory limit of a PartPool, because slices of later packets could
@@ -105,8 +116,12 @@ func (p *PartPool) Bytes() int { return p.bytes }
 // Parts reassembles those datagrams from one peer that arrive in slices. Parts allocates memory
 // only for bytes that have arrived. A zero Parts must not be used before a call of Init.
 type Parts struct {
-	pool *PartPool
-	list []*partial // unordered
+	pool       *PartPool
+	list       []*partial // unordered
+	inOrder    *partial   // of the list; a slice of it arrived as the next in sequence
+	bytes      int        // of the list
+	rank       int        // in pool.ranks; 0: in none
+	next, prev *Parts     // in the rank
 }
 
 // partial is an incomplete datagram.
@@ -153,7 +168,10 @@ func (a *Parts) Add(h *Header, payload []byte, inOrder bool, now int64, dst []by
 		p = &partial{seq: h.Seq, began: now, total: total}
 		a.list = append(a.list, p)
 	}
-	p.add(a.pool, offset, slice)
+	if inOrder {
+		a.inOrder = p
+	}
+	a.count(p.add(offset, slice))
 	if p.blocks*PartGrain < total {
 		return nil, nil
 	}
@@ -166,9 +184,9 @@ func (a *Parts) Add(h *Header, payload []byte, inOrder bool, now int64, dst []by
 	return dst, nil
 }
 
-// The method "add" stores a slice. The method "add" skips those blocks of PartGrain bytes that have
-// already arrived.
-func (p *partial) add(pool *PartPool, offset int, slice []byte) {
+// The method add stores those blocks (of PartGrain bytes) of a slice that had not arrived before.
+// The result of the method add is the number of stored bytes.
+func (p *partial) add(offset int, slice []byte) (stored int) {
 	first, last := offset/PartGrain, (offset+len(slice)+PartGrain-1)/PartGrain
 	for b := first; b < last; {
 		from := b
@@ -180,12 +198,57 @@ func (p *partial) add(pool *PartPool, offset int, slice []byte) {
 			lo, hi := from*PartGrain-offset, min(b*PartGrain-offset, len(slice))
 			p.pieces = append(p.pieces, piece{from * PartGrain, append([]byte(nil), slice[lo:hi]...)})
 			p.blocks += b - from
-			p.bytes += hi - lo
-			pool.bytes += hi - lo
+			stored += hi - lo
 		} else {
 			b++
 		}
 	}
+	p.bytes += stored
+	return stored
+}
+
+// The method count adds a number of bytes, which may be negative, to the bytes of the peer and of
+// the pool. Then the method count puts the peer into the rank of its present number of bytes.
+func (a *Parts) count(bytes int) {
+	a.bytes += bytes
+	a.pool.bytes += bytes
+	rank := a.rankNow()
+	if rank == a.rank {
+		return
+	}
+	if a.rank > 0 {
+		a.leaveRank()
+	}
+	if a.rank = rank; rank > 0 {
+		if a.next = a.pool.ranks[rank]; a.next != nil {
+			a.next.prev = a
+		}
+		a.pool.ranks[rank] = a
+	}
+}
+
+// rankNow returns the rank of the peer's present number of bytes, or 0 if the peer has nothing that
+// may be discarded for other peers.
+func (a *Parts) rankNow() int {
+	if len(a.list) == 0 || len(a.list) == 1 && a.inOrder != nil {
+		return 0
+	}
+	return rankOf(a.bytes)
+}
+
+// rankOf returns the rank of a peer with a number of bytes.
+func rankOf(bytes int) int { return min(bits.Len(uint(bytes)), partRanks-1) }
+
+func (a *Parts) leaveRank() {
+	if a.prev != nil {
+		a.prev.next = a.next
+	} else {
+		a.pool.ranks[a.rank] = a.next
+	}
+	if a.next != nil {
+		a.next.prev = a.prev
+	}
+	a.next, a.prev = nil, nil
 }
 
 func (a *Parts) find(n seq.Num) *partial {
@@ -205,29 +268,52 @@ func (a *Parts) place(n seq.Num) bool {
 	return len(a.list) < partsMax || a.evict(n)
 }
 
-// The method "room" makes sure that the pool has memory for sizeBytes more of datagram n, and
-// reports whether it succeeded. If the pool has too little memory, the method "room" discards
-// incomplete datagrams with sequence numbers above n.
+// The method room makes sure that the pool has memory for sizeBytes of the datagram with the
+// sequence number n, and returns false if it has not. If there is too little memory, the method
+// room first discards incomplete datagrams of peers in a higher rank than this peer would have, and
+// then incomplete datagrams of this peer with sequence numbers above n.
 func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	for a.pool.bytes+sizeBytes > a.pool.bytesMax {
-		if !a.evict(n) {
+		if other := a.pool.above(rankOf(a.bytes + sizeBytes)); other != nil {
+			other.remove(other.last()) // never the one in order
+		} else if !a.evict(n) {
 			return false
 		}
 	}
 	return true
 }
 
-// The method "evict" discards the incomplete datagram with the highest sequence number above n. The
-// method "evict" reports whether it has found an incomplete datagram with a sequence number above
-// n.
-func (a *Parts) evict(n seq.Num) bool {
-	var last *partial
+// The method above returns a peer of the highest rank, or nil if this rank does not exceed the
+// argument of the method above.
+func (p *PartPool) above(rank int) *Parts {
+	for r := partRanks - 1; r > rank; r-- {
+		if p.ranks[r] != nil {
+			return p.ranks[r]
+		}
+	}
+	return nil
+}
+
+// The method last returns the incomplete datagram with the highest sequence number. The list of
+// incomplete datagrams must not be empty.
+func (a *Parts) last() *partial {
+	last := a.list[0]
 	for _, p := range a.list {
-		if n.Before(p.seq) && (last == nil || last.seq.Before(p.seq)) {
+		if last.seq.Before(p.seq) {
 			last = p
 		}
 	}
-	if last == nil {
+	return last
+}
+
+// The method evict discards the incomplete datagram with the highest sequence number, if this
+// number is above n. If no incomplete datagram has a sequence number above n, evict returns false.
+func (a *Parts) evict(n seq.Num) bool {
+	if len(a.list) == 0 {
+		return false
+	}
+	last := a.last()
+	if !n.Before(last.seq) {
 		return false
 	}
 	a.remove(last)
@@ -261,7 +347,6 @@ func (a *Parts) discard(which func(*partial) bool) {
 }
 
 func (a *Parts) remove(p *partial) {
-	a.pool.bytes -= p.bytes
 	for i := range a.list {
 		if a.list[i] == p {
 			last := len(a.list) - 1
@@ -273,6 +358,10 @@ func (a *Parts) remove(p *partial) {
 	if len(a.list) == 0 {
 		a.list = nil
 	}
+	if a.inOrder == p {
+		a.inOrder = nil
+	}
+	a.count(-p.bytes)
 }
 
 // Check returns the number of stored bytes, and an error for the first invariant of Parts that does
@@ -296,5 +385,19 @@ func (a *Parts) Check() (sizeBytes int, err error) {
 		}
 		sizeBytes += n
 	}
+	if sizeBytes != a.bytes || a.rank != a.rankNow() || a.rank > 0 && !a.inRank() {
+		return 0, fmt.Errorf("frag: %d bytes in Parts, %d counted, rank %d, want %d", sizeBytes, a.bytes,
+			a.rank, a.rankNow())
+	}
 	return sizeBytes, nil
+}
+
+// The method inRank reports whether the list of the peer's rank contains the peer.
+func (a *Parts) inRank() bool {
+	for p := a.pool.ranks[a.rank]; p != nil; p = p.next {
+		if p == a {
+			return true
+		}
+	}
+	return false
 }

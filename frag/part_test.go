@@ -120,8 +120,10 @@ func TestPartsBounds(t *testing.T) {
 	third.Init(pool)
 	h := Header{Conn: 1, Seq: 7}
 	payload := partOf(t, &h, d, 0, 8960)
-	if _, err := third.Add(&h, payload, false, 0, nil); !errors.Is(err, ErrParts) {
-		t.Errorf("a full pool: %v", err)
+	before := pool.Bytes()
+	if _, err := other.Add(&h, payload, false, 0, nil); !errors.Is(err, ErrParts) ||
+		pool.Bytes() != before {
+		t.Errorf("a full pool: %v, %d bytes kept of %d", err, pool.Bytes(), before)
 	}
 	if _, err := third.Add(&h, payload, true, 0, nil); err != nil {
 		t.Errorf("a full pool, in order: %v", err)
@@ -135,6 +137,126 @@ func TestPartsBounds(t *testing.T) {
 	third.Drop()
 	if pool.Bytes() != 0 {
 		t.Errorf("%d bytes are left", pool.Bytes())
+	}
+}
+
+// partsOf makes peers of a pool, each with a number of datagrams of 9000 bytes in Parts. Of each
+// datagram, all bytes but the last 40 arrive. If the argument "next" is true, the first datagram of
+// each peer is the next in sequence.
+func partsOf(t *testing.T, pool *PartPool, peers, each int, next bool) []*Parts {
+	t.Helper()
+	all := make([]*Parts, peers)
+	d := make([]byte, 9000)
+	for i := range all {
+		all[i] = new(Parts)
+		all[i].Init(pool)
+		for n := range each {
+			h := Header{Conn: 1, Seq: seq.Num(n)}
+			_, err := all[i].Add(&h, partOf(t, &h, d, 0, 8960), next && n == 0, 0, nil)
+			if err != nil && !errors.Is(err, ErrParts) {
+				t.Fatal(err)
+			}
+		}
+	}
+	return all
+}
+
+// TestPartsOfOthers fills the pool, and adds the Parts of a peer with few Parts. The peers with the
+// most bytes lose datagrams for this peer, but never the datagram that is their next in sequence.
+func TestPartsOfOthers(t *testing.T) {
+	const most = 200_000
+	for name, c := range map[string]struct {
+		peers, each int
+		next        bool
+		gets        int // datagrams for which there is memory
+	}{
+		"one peer with many":             {1, partsMax, true, 4},
+		"several peers with many":        {4, partsMax, true, 4},
+		"a later datagram of each peer":  {30, 1, false, 1},
+		"the next datagram of each peer": {30, 1, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := NewPartPool(most)
+			all := partsOf(t, pool, c.peers, c.each, c.next)
+			if pool.Bytes() < most-8960 {
+				t.Fatalf("%d bytes are kept: the test shows nothing", pool.Bytes())
+			}
+			var a Parts
+			a.Init(pool)
+			d := bytes.Repeat([]byte{7}, 9000)
+			for n := range max(c.gets, 1) {
+				h := Header{Conn: 1, Seq: seq.Num(10 + n)}
+				got, err := a.Add(&h, partOf(t, &h, d, 0, 4480), false, 0, nil)
+				if (err == nil) != (n < c.gets) || err != nil && !errors.Is(err, ErrParts) || got != nil {
+					t.Fatalf("datagram %d: %d bytes, %v", n, len(got), err)
+				}
+			}
+			for n := range c.gets {
+				h := Header{Conn: 1, Seq: seq.Num(10 + n)}
+				got, err := a.Add(&h, partOf(t, &h, d, 4480, 4520), false, 0, nil)
+				if err != nil || !bytes.Equal(got, d) {
+					t.Fatalf("the rest of datagram %d: %d bytes, %v", n, len(got), err)
+				}
+			}
+			kept := 0
+			for i, p := range append(all, &a) {
+				n, err := p.Check()
+				if err != nil || c.next && p != &a && p.find(0) == nil {
+					t.Errorf("peer %d has %d bytes: %v", i, n, err)
+				}
+				kept += n
+			}
+			if kept != pool.Bytes() || c.gets > 0 && kept > most {
+				t.Errorf("%d bytes are kept, %d counted, at most %d", kept, pool.Bytes(), most)
+			}
+		})
+	}
+}
+
+// TestPartsShares lets one peer after the other begin all datagrams that it may. No peer ends with
+// less than a quarter of an equal share, however early or late it comes.
+func TestPartsShares(t *testing.T) {
+	const most, peers = 1 << 20, 10
+	pool := NewPartPool(most)
+	all := partsOf(t, pool, peers, partsMax, true)
+	for i, p := range all {
+		if n, err := p.Check(); err != nil || n < most/peers/4 || n > 4*most/peers {
+			t.Errorf("peer %d of %d has %d bytes of %d: %v", i, peers, n, pool.Bytes(), err)
+		}
+		p.Drop()
+	}
+	if pool.Bytes() != 0 || pool.ranks != [partRanks]*Parts{} {
+		t.Errorf("%d bytes are left", pool.Bytes())
+	}
+}
+
+// TestPartsRanks fills a pool with one datagram of each of two peers. The datagram that is the next
+// in sequence stays, and so does a datagram that is smaller than what another peer adds.
+func TestPartsRanks(t *testing.T) {
+	pool := NewPartPool(27_000)
+	next := partsOf(t, pool, 1, 1, true)[0]
+	later := partsOf(t, pool, 1, 2, true)[0]
+	d := make([]byte, 18_000)
+	h := Header{Conn: 1, Seq: 0}
+	if got, err := later.Add(&h, partOf(t, &h, d[:9000], 8960, 40), true, 0, nil); err != nil ||
+		len(got) != 9000 {
+		t.Fatal(len(got), err)
+	}
+	add := func(bytes int) error {
+		var a Parts
+		a.Init(pool)
+		h := Header{Conn: 1, Seq: 9}
+		_, err := a.Add(&h, partOf(t, &h, d, 0, bytes), false, 0, nil)
+		return err
+	}
+	if err := add(16384); !errors.Is(err, ErrParts) || later.Active() != 1 {
+		t.Errorf("more bytes than each of the others has: %v, %d", err, later.Active())
+	}
+	if err := add(8128); err != nil || later.Active() != 1 {
+		t.Errorf("a pool that is not full: %v, %d", err, later.Active())
+	}
+	if err := add(4096); err != nil || later.Active() != 0 || next.Active() != 1 {
+		t.Errorf("fewer bytes: %v, %d, %d", err, later.Active(), next.Active())
 	}
 }
 

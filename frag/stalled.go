@@ -5,21 +5,24 @@ package frag
 const growsBy = 64
 
 // Stalled returns the total size, in bytes, of the buffers of fragments that have made no progress
-// since the time "since". The caller calls Stalled periodically, with the current time "now" and an
-// earlier time "since". When Stalled examines a fragment for the first time, the fragment counts as
-// having made progress. The times "now" and "since" are above 0, in the same unit, which can be any
-// unit.
-func (a *Assembler) Stalled(now, since int64) (bytes int64) {
+// after the time "since". The result "before" of Stalled counts only the fragments that began
+// before the fragment "next". The caller calls Stalled periodically, with the current time "now"
+// and an earlier time "since". When Stalled examines a fragment for the first time, the fragment
+// counts as having made progress. Both times are above 0, in any unit.
+func (a *Assembler) Stalled(now, since int64, next uint32) (all, before int64) {
 	for _, m := range a.slots {
 		switch {
 		case m == nil:
 		case m.grownAt == 0 || m.arrivedBytes > m.grownBytes+m.capBytes()/growsBy:
 			m.grownAt, m.grownBytes = now, m.arrivedBytes
 		case m.grownAt <= since:
-			bytes += m.capBytes()
+			all += m.capBytes()
+			if int32(m.fragID-next) < 0 {
+				before += m.capBytes()
+			}
 		}
 	}
-	return bytes
+	return all, before
 }
 
 // HasReserve reports whether the pool's memory reserve is at present assigned to a fragment of this

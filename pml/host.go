@@ -187,28 +187,29 @@ func (p *Peer) mayExpose() bool {
 	return left > 0 && (p.regions == 0 || p.regions < min(s.peerRegions, left/8))
 }
 
-// The method "exposes" records that a peer uses one more region of the given size. The method
-// "concedes" records that a region of the given size was closed.
-func (p *Peer) exposes(sizeBytes int) {
+// The method "exposes" records that a peer has a further region, for the receive r, and the method
+// "concedes" records the end of a region.
+func (p *Peer) exposes(r *Request) {
 	s := &p.l.hosts
 	s.regions++
 	p.host.regions++
 	if p.regions++; p.regions == 1 {
 		s.holders.add(p)
-		p.movedAt = s.awake
 	}
-	p.exposedBytes += int64(sizeBytes)
+	p.exposed.add(r)
+	p.exposedBytes += int64(r.Len())
+	r.since, r.beside = s.awake, p.exposedBytes
 }
 
-func (p *Peer) concedes(sizeBytes int) {
+func (p *Peer) concedes(r *Request) {
 	s := &p.l.hosts
 	s.regions--
 	p.host.regions--
 	if p.regions--; p.regions == 0 {
 		s.holders.remove(p)
 	}
-	p.movedAt = s.awake
-	p.exposedBytes -= int64(sizeBytes)
+	p.exposed.remove(r)
+	p.exposedBytes -= int64(r.Len())
 	if p.landing.first != nil && p.err == nil {
 		p.wait()
 	}
@@ -272,10 +273,7 @@ const (
 	stalledAfter = time.Minute
 )
 
-// The method "press" ends the connections to stalled peers while receives wait for a memory region.
-// A peer is stalled if it uses regions, and has completed no message for too long. A peer counts as
-// stalled after its longest allowed silence, plus the time in which a slow path transfers all bytes
-// of the peer's regions.
+// press ends stalled peers while receives wait for a memory region.
 func (s *hosts) press(now btl.Time) {
 	s.awake += min(now.Sub(s.pressedAt), s.timeout/16) // without the time of a long pause
 	s.pressedAt = now
@@ -289,11 +287,22 @@ func (s *hosts) press(now btl.Time) {
 	s.wantedAt = s.awake
 	for p := s.holders.first; p != nil; {
 		next := p.holds.next
-		slow := time.Duration(p.exposedBytes/slowestBytesPerSecond) * time.Second
-		if s.awake-p.movedAt > s.timeout+stalledAfter+slow {
+		if s.stalled(p) {
 			s.ended++
 			p.drive(btl.ErrStalled)
 		}
 		p = next
 	}
+}
+
+// The method "stalled" reports whether a peer has had its oldest region for too long. The longest
+// permitted time is the longest silence that a peer may have, plus the time in which a slow path
+// transfers all bytes of the peer's regions. These are the regions at present, or the regions at
+// the time when the oldest region was exposed, if they had more bytes. Messages that a peer
+// completes meanwhile do not prolong the time, because a peer could complete small messages and
+// keep all other regions.
+func (s *hosts) stalled(p *Peer) bool {
+	r := p.exposed.first
+	slow := time.Duration(max(r.beside, p.exposedBytes)/slowestBytesPerSecond) * time.Second
+	return s.awake-r.since > s.timeout+stalledAfter+slow
 }

@@ -126,7 +126,7 @@ func TestStalledGivesRegionsBack(t *testing.T) {
 	goOn := func(whole time.Duration) {
 		for at := time.Duration(0); at < whole; at += 20 * time.Millisecond {
 			now(20 * time.Millisecond)
-			going.movedAt = l.hosts.awake // as if it completed one of its messages
+			going.exposed.first.since = l.hosts.awake // as if it completed this message and began another
 		}
 	}
 	ended := func() (n int) {
@@ -155,6 +155,82 @@ func TestStalledGivesRegionsBack(t *testing.T) {
 	until(t, step, recv.Done)
 	if recv.Err() != nil || ended() != bads || going.err != nil || l.Stats().Shed != bads {
 		t.Errorf("%v, %d of %d peers ended, the other one: %v", recv.Err(), ended(), bads, going.err)
+	}
+}
+
+// The peer ends the receive r, as if all its data had arrived.
+func (a *announcer) fin(r *Request) {
+	h := head{kind: kindFin, a: r.id}
+	b := make([]byte, h.bytes())
+	h.put(b)
+	a.l.arrive(a.ep, 0, b)
+}
+
+// A peer that completes a message now and then, but not its oldest message, is ended at the same
+// time as a peer that completes no message.
+func TestStalledBesideOthers(t *testing.T) {
+	t.Parallel()
+	const others = 5
+	layers, now := stepless(t, others+2)
+	step := func() btl.Time { return now(10 * time.Microsecond) }
+	l := layers[0]
+	bad := newAnnouncer(t, step, layers[1], l)
+	var recvs [4]*Request
+	for i := range recvs {
+		recvs[i] = post(t, l, step(), 1)
+	}
+	bad.announce(len(recvs))
+	if bad.regions != len(recvs) {
+		t.Fatalf("%d regions", bad.regions)
+	}
+	l.hosts.regionsMax = l.hosts.regions
+	for i := range others { // one after the other gets a region of the bad peer
+		post(t, l, step(), 1)
+		newAnnouncer(t, step, layers[2+i], l).announce(1)
+	}
+	for i := len(recvs) - 1; i > 0 && bad.err == nil; i-- {
+		for range 28 * 50 { // 28 s
+			now(20 * time.Millisecond)
+		}
+		if bad.err == nil {
+			bad.fin(recvs[i])
+		}
+	}
+	if !errors.Is(bad.err, btl.ErrStalled) || !errors.Is(recvs[0].Err(), btl.ErrStalled) {
+		t.Errorf("%v, its oldest receive: %v", bad.err, recvs[0].Err())
+	}
+}
+
+// The time that a peer may have its oldest region is the longer one of the times for the regions
+// that it had at the beginning and has now.
+func TestStalledTime(t *testing.T) {
+	t.Parallel()
+	layers, now := stepless(t, 2)
+	step := func() btl.Time { return now(10 * time.Microsecond) }
+	l := layers[0]
+	a := newAnnouncer(t, step, layers[1], l)
+	var recvs [4]*Request
+	for i := range recvs {
+		recvs[i] = post(t, l, step(), 1)
+	}
+	a.announce(len(recvs))
+	s, begin := &l.hosts, l.hosts.awake
+	const one = largeBytes / slowestBytesPerSecond * time.Second // time for one region, or less
+	check := func(most time.Duration) {
+		t.Helper()
+		s.awake = begin + s.timeout + stalledAfter + most
+		if s.stalled(a.Peer) {
+			t.Errorf("stalled after %v", most)
+		}
+		if s.awake += 4 * time.Second; !s.stalled(a.Peer) {
+			t.Errorf("not stalled after %v", most)
+		}
+		s.awake = begin
+	}
+	check(4 * one)
+	for i, most := range []time.Duration{3 * one, 3 * one, 4 * one} {
+		a.fin(recvs[i])
+		check(most)
 	}
 }
 

@@ -3,7 +3,6 @@ package pml
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"gobtl/btl"
 	"gobtl/internal/fifo"
@@ -106,8 +105,8 @@ type Peer struct {
 	holds        links[Peer]
 	held         int64         // bytes of unreceived messages and unsent control messages
 	regions      int           // number of regions in use
+	exposed      list[Request] // receives with these regions, in the order of exposing
 	exposedBytes int64         // bytes of these regions
-	movedAt      time.Duration // when the first region, or the latest message, was completed
 }
 
 // Endpoint returns the peer's endpoint. The Context of the endpoint belongs to the Layer.
@@ -203,7 +202,7 @@ func newPeer(index uint32) *Peer {
 	queue := func(r *Request) *links[Request] { return &r.queue }
 	return &Peer{
 		index: index, sends: list[Request]{at: queue}, puts: list[Request]{at: queue},
-		landing:    list[Request]{at: queue},
+		landing: list[Request]{at: queue}, exposed: list[Request]{at: queue},
 		active:     list[Request]{at: func(r *Request) *links[Request] { return &r.active }},
 		unexpected: list[Message]{at: ownLinks}, probed: list[Message]{at: ownLinks},
 	}
@@ -386,7 +385,9 @@ func (l *Layer) finish(r *Request, err error) {
 	case queued:
 		r.peer.sends.remove(r)
 	case landing:
-		r.peer.landing.remove(r)
+		if r.region == nil {
+			r.peer.landing.remove(r)
+		}
 	case moving:
 		r.peer.puts.remove(r)
 	case announced:
@@ -401,7 +402,7 @@ func (l *Layer) finish(r *Request, err error) {
 	if r.region != nil {
 		r.region.Close()
 		r.region = nil
-		r.peer.concedes(r.Len())
+		r.peer.concedes(r)
 	}
 	r.state, r.err, r.header = over, err, nil
 	l.ended.add(r)

@@ -367,7 +367,7 @@ func (l *Layer) expose(r *Request) bool {
 		return false
 	}
 	r.peer.landing.remove(r)
-	r.peer.exposes(r.Len())
+	r.peer.exposes(r)
 	r.region = region
 	l.answer(r.peer.ep.Now(), r.peer, head{
 		kind: kindClear, a: r.theirs, b: r.id, c: uint64(region.Handle()), d: uint64(r.Len()),

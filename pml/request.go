@@ -1,6 +1,10 @@
 package pml
 
-import "gobtl/btl"
+import (
+	"time"
+
+	"gobtl/btl"
+)
 
 // Mode defines when a send is Done, and whether the receive must be posted before the send.
 type Mode uint8
@@ -80,10 +84,12 @@ type Request struct {
 	theirs uint64 // id of the peer's request
 	handle btl.Handle
 	region *btl.Region
-	moved  uint64 // bytes transferred; for a receive in packets only
-	most   uint64 // bytes to transfer
-	under  uint64 // bytes of the current put, or packets in flight
-	base   uint64 // bytes that were put before the first packet
+	since  time.Duration // when the region was exposed, as of hosts.awake
+	beside int64         // bytes of the peer's regions then
+	moved  uint64        // bytes transferred; for a receive in packets only
+	most   uint64        // bytes to transfer
+	under  uint64        // bytes of the current put, or packets in flight
+	base   uint64        // bytes that were put before the first packet
 
 	packets   bool // the data is sent in packets (packets.go)
 	announced bool // the message was announced, not eager

@@ -11,9 +11,10 @@
 //	  |<---------------------------------------------- stop --+ CloseRead
 //
 // Close sends both a fin and a stop message. A side that drops unsent bytes after Close sends a
-// reset message, which ends the Conn (see orphans.go). A message is one fragment, and begins with a
-// header of 16 bytes in little-endian order. The columns of the table below are the offset, the
-// size in bytes, and the meaning of a field in the header.
+// reset message, which ends the Conn (see orphans.go). The side that has dialed sends a reset
+// message only after the peer has acknowledged the open message. A message is one fragment, and
+// begins with a header of 16 bytes in little-endian order. Each row of the table gives the offset,
+// the size in bytes, and the meaning of a field in the header of a message.
 //
 //	0  1  kind (open 1, accept 2, refuse 3, data 4, credit 5, fin 6, stop 7,
 //	      reset 8)

@@ -92,17 +92,29 @@ func (n *Node) sweep() {
 	}
 }
 
-// The method "reset" drops an orphan (a closed Conn with unsent bytes), and sends a reset message
-// if the open message of the Conn was sent.
+// reset drops an orphan (a closed Conn), and sends a reset message if the peer already knows the
+// Conn. If the peer may not know the Conn yet, because the open message is in flight, the reset
+// message is sent when the open message is acknowledged. A reset message that overtakes the open
+// message would leave a Conn at the peer that never ends.
 func (c *Conn) reset() {
-	if c.due&dueOpen == 0 {
-		c.n.tellLater(c.ep, head{kind: kindReset, mine: c.mine, id: c.id})
+	switch {
+	case c.due&dueOpen != 0: // The peer will never know the Conn.
+	case c.mine && !c.accepted && c.inFlight > 0:
+		c.resets = true
+	default:
+		c.tellReset()
 	}
 	c.fail(errOrphan)
 }
 
-// The method "shrink" moves the unsent bytes of a closed Conn to a memory block of exactly their
-// size, and returns the number of these bytes.
+// tellReset sends the reset message of a Conn.
+func (c *Conn) tellReset() {
+	c.n.tellLater(c.ep, head{kind: kindReset, mine: c.mine, id: c.id})
+	c.n.forget(c.ep)
+}
+
+// shrink moves the unsent bytes of a closed Conn to a block of exactly their size, and returns
+// their number.
 func (w *writeBuffer) shrink() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -2,8 +2,10 @@ package conn_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,4 +108,50 @@ func TestOrphanBytes(t *testing.T) {
 	if held, _ := p.server.Held(""); held != 0 {
 		t.Errorf("%d bytes are held of no Conns", held)
 	}
+}
+
+// A Dial ends before its peer knows the Conn, and its Conn is dropped while the message that opens
+// the Conn is lost and sent again. The peer's Conn ends nevertheless.
+func TestResetOfLostOpen(t *testing.T) {
+	network := mem.New(mem.Config{})
+	cfg := conn.Config{WindowBytes: 4096, GoneBytes: 4096} // one Conn without bytes
+	p := newPair(t, within(network), cfg, btl.Config{})
+	l, err := p.server.Listen("lost")
+	must(t, err)
+	var lost [2]atomic.Int32 // packets of each service
+	var found atomic.Bool    // the network carries the packets of the first service
+	names := [2]string{"lost", "never"}
+	network.SetFilter(func(_, _, pkt []byte) mem.Verdict {
+		for i, name := range names {
+			if bytes.Contains(pkt, []byte(name)) && (i > 0 || !found.Load()) {
+				lost[i].Add(1)
+				return mem.Drop
+			}
+		}
+		return mem.Deliver
+	})
+	for i, name := range names { // the second Conn takes the place of the first one
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := p.client.Dial(ctx, p.ep, name)
+			ended <- err
+		}()
+		eventually(t, "the open message to be lost", func() bool { return lost[i].Load() > 0 })
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the first Conn to be dropped", func() bool { return p.client.Conns() == 1 })
+	time.Sleep(10 * time.Millisecond) // a reset message would arrive meanwhile
+	found.Store(true)
+	c, err := l.Accept()
+	must(t, err)
+	must(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
+	if n, err := c.Read(make([]byte, 1)); n != 0 || !errors.Is(err, conn.ErrReset) {
+		t.Errorf("%d bytes, %v, want ErrReset", n, err)
+	}
+	eventually(t, "the peer's Conn to be over", func() bool { return p.server.Conns() == 0 })
+	network.SetFilter(nil)
 }

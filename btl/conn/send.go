@@ -19,6 +19,7 @@ type outgoing struct {
 	stopped  bool   // the peer has closed its reading side
 	buffer   writeBuffer
 	finSent  bool
+	resets   bool // a reset message follows the acknowledgement of the open message
 	sent     func(*btl.Fragment, error)
 	writers  []*request
 	wd       deadline
@@ -262,6 +263,10 @@ func (c *Conn) onSent(_ *btl.Fragment, err error) {
 	if err != nil {
 		c.fail(err)
 		return
+	}
+	if c.resets {
+		c.resets = false
+		c.tellReset()
 	}
 	c.advance()
 }

@@ -18,8 +18,9 @@ import (
 // Pieces contains the pieces (parts of large fragments) of that shared packet which is being
 // received.
 type Pieces struct {
-	list  [2]piece
-	count int
+	list    [2]piece
+	count   int
+	blocked uint32 // see Blocked
 }
 
 type piece struct {
@@ -77,6 +78,7 @@ func (p *Pieces) Reserve(asm *frag.Assembler, inOrder bool, ignores func(*frag.H
 		var err error
 		at.place, err = asm.Reserve(&at.Header, len(at.payload), inOrder, first)
 		if err != nil {
+			p.blocked = at.FragID
 			if errors.Is(err, frag.ErrSlot) {
 				asm.Supersede(at.FragID) // for the next copy of the packet
 			}
@@ -88,7 +90,10 @@ func (p *Pieces) Reserve(asm *frag.Assembler, inOrder bool, ignores func(*frag.H
 	return nil
 }
 
-// takeBack drops those incomplete fragments that Reserve has begun for the pieces of the packet.
+// Blocked returns the fragment of the piece for which the latest error of Reserve was.
+func (p *Pieces) Blocked() (fragID uint32) { return p.blocked }
+
+// takeBack drops the incomplete fragments that Reserve has begun for the pieces of a shared packet.
 func (p *Pieces) takeBack(asm *frag.Assembler) {
 	for i := range p.list[:p.count] {
 		if at := &p.list[i]; at.place.Begun {

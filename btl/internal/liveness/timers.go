@@ -65,7 +65,36 @@ type Watches[E comparable] struct {
 	timers *hotel.Hotel[uint32]
 	// closeTimeout is the longest time for which a closing endpoint waits for a new ACK.
 	closeTimeout time.Duration
-	silentAt     Time // when AskSilent may probe silent peers again
+	// The field silentAt of Watches holds, for each scarce resource, the time at which silent peers
+	// may be probed again because of this resource.
+	silentAt [scarceCount]Time
+}
+
+// Scarce is a resource whose lack is a reason to probe silent peers. Each resource has its own
+// intervals between probes. Otherwise, a peer that asks for one resource all the time could prevent
+// the probes for another resource.
+type Scarce uint8
+
+// The scarce resources.
+const (
+	Memory        Scarce = iota // memory for fragments
+	Places                      // places for endpoints
+	PlacesOfHosts               // places that the endpoints of one host may take
+
+	scarceCount = iota
+)
+
+// String returns the name of the resource.
+func (s Scarce) String() string {
+	switch s {
+	case Memory:
+		return "memory"
+	case Places:
+		return "places"
+	case PlacesOfHosts:
+		return "places of hosts"
+	}
+	return "unknown"
 }
 
 // helloIntervalMax is the maximum interval between probes of a peer that has not reported its side
@@ -317,25 +346,33 @@ func (s *Watches[E]) WatchAsks(ep E) {
 	}
 }
 
-// AskSilent probes the silent peers of those endpoints for which the function "holds" returns true,
-// even if KeepAlive has not passed. The function "holds" reports whether an endpoint holds a scarce
-// resource. The first call of AskSilent in each interval of the length PressAfter examines all
-// endpoints, and the remaining calls in this interval do nothing.
-func (s *Watches[E]) AskSilent(holds func(E) bool) {
+// AskSilent probes silent peers before KeepAlive has passed, because a resource is scarce.
+// AskSilent probes the peers for whose endpoints the function "holds" returns true. The result of
+// "holds" must not depend on the peer that needs the resource. AskSilent scans all endpoints, but
+// for each resource at most once in each interval of the length PressAfter. The result of AskSilent
+// is false if it has done nothing because the interval is not over.
+func (s *Watches[E]) AskSilent(why Scarce, holds func(E) bool) bool {
 	now := *s.now
-	if now < s.silentAt {
-		return
+	if now < s.silentAt[why] {
+		return false
 	}
+	s.silentAt[why] = now.Add(s.Rules.PressAfter())
+	s.AskSilentOf(s.host.All(), holds)
+	return true
+}
+
+// AskSilentOf works like AskSilent for a few endpoints, and therefore without intervals. In the
+// slice "few", the zero value stands for no endpoint. If the function "holds" is nil, AskSilentOf
+// probes all silent peers of the slice.
+func (s *Watches[E]) AskSilentOf(few []E, holds func(E) bool) {
 	var none E
-	silence := s.Rules.PressAfter()
-	s.silentAt = now.Add(silence)
-	for _, ep := range s.host.All() {
+	for _, ep := range few {
 		if ep == none {
 			continue
 		}
 		w, v := s.watchOf(ep), s.host.View(ep)
 		if !v.Connected || v.Closing || w.Superseded || v.Handshaking || w.Pressed || v.Owed() ||
-			w.Quiet(now) < silence || !holds(ep) {
+			w.Quiet(*s.now) < s.Rules.PressAfter() || holds != nil && !holds(ep) {
 			continue
 		}
 		w.Press()

@@ -209,17 +209,47 @@ func TestTake(t *testing.T) {
 }
 
 // Silent endpoints that hold what others want are asked before their time, at intervals, and only
-// those.
+// those. Who wants one thing all the time does not delay the questions for another thing.
 func TestAskSilent(t *testing.T) {
+	all := func(*endpoint) bool { return true }
+	for why := range Scarce(scarceCount) {
+		h, e := newHost(t, View{Connected: true, Open: true})
+		h.now += 3 * second
+		h.s.AskSilent(why, func(*endpoint) bool { return false })
+		if h.s.AskSilent(why, all) || e.watch.Pressed {
+			t.Error("asked though it holds nothing, or twice in an interval")
+		}
+		h.now += 3 * second
+		h.s.AskSilent(why, all)
+		if h.expire(); len(h.asked) != 1 {
+			t.Errorf("asked %d times", len(h.asked))
+		}
+		h.now += 3 * second
+		e.watch.Pressed = false
+		for other := range Scarce(scarceCount) {
+			if other != why {
+				h.s.AskSilent(other, func(*endpoint) bool { return false })
+			}
+		}
+		if !h.s.AskSilent(why, all) || !e.watch.Pressed {
+			t.Errorf("resource %d: not asked because of the others", why)
+		}
+	}
+}
+
+// A few endpoints are asked without an interval. An endpoint that was heard lately is not asked.
+func TestAskSilentOf(t *testing.T) {
 	h, e := newHost(t, View{Connected: true, Open: true})
-	h.now += 3 * second
-	h.s.AskSilent(func(*endpoint) bool { return false })
-	h.s.AskSilent(func(*endpoint) bool { return true })
+	h.s.AskSilentOf(h.all, nil)
 	if e.watch.Pressed {
-		t.Error("asked though it holds nothing, or twice in an interval")
+		t.Error("asked though it was heard just now")
 	}
 	h.now += 3 * second
-	h.s.AskSilent(func(*endpoint) bool { return true })
+	h.s.AskSilentOf(h.all[1:], nil)
+	if e.watch.Pressed {
+		t.Error("asked though it is none of them")
+	}
+	h.s.AskSilentOf(h.all, nil)
 	if h.expire(); len(h.asked) != 1 {
 		t.Errorf("asked %d times", len(h.asked))
 	}

@@ -158,19 +158,38 @@ func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 		if s.peers.AddressFull(addr, others) {
 			oldest := s.peers.OldestLingering(addr, life)
 			if oldest == none {
-				s.host.AskSilent(func(ep E) bool { return s.peers.end(ep).Addr == addr })
+				s.host.AskSilentOf(s.peers.atAddr[addr])
 				return frag.RejectCrowded
 			}
 			s.host.End(oldest, WhyMadeRoom, frag.Reject{})
 		}
 	}
 	if s.peers.HostFull(addr, others) {
-		s.host.AskSilent(func(ep E) bool { return s.peers.SameHost(s.peers.end(ep).Addr, addr) })
+		s.askHost(s.peers.HostOf(addr))
 		return frag.RejectCrowded
 	}
 	if s.peers.Full() {
-		s.host.AskSilent(func(E) bool { return true })
+		s.host.AskSilent()
 		return frag.RejectFull
 	}
 	return 0
+}
+
+// crowdedMost is the maximum number of hosts that wait for the next call of AskSilentHosts.
+const crowdedMost = 1024
+
+// askHost probes the silent peers of a host that has reached its limit of endpoints. If silent
+// peers of hosts were probed a short time ago, askHost remembers the host. The next call of
+// askHost, for any host, then probes the remembered host's silent peers. A host that sends Hellos
+// again and again thus cannot prevent the probes for another host.
+func (s *Handshakes[E]) askHost(host string) {
+	if len(s.crowded) < crowdedMost {
+		s.crowded[host] = struct{}{}
+	}
+	if s.host.AskSilentHosts(func(ep E) bool {
+		_, ok := s.crowded[s.peers.HostOf(s.peers.end(ep).Addr)]
+		return ok
+	}) {
+		clear(s.crowded)
+	}
 }

@@ -26,6 +26,7 @@ type Handshakes[E comparable] struct {
 	says frag.Hello
 	// The field "drafted" of Handshakes is the Hello that is sent next.
 	drafted frag.Hello
+	crowded map[string]struct{} // hosts whose silent peers are to be probed (askHost)
 }
 
 // Init prepares Handshakes for the endpoints of a table. The argument "says" of Init contains the
@@ -39,6 +40,7 @@ func (s *Handshakes[E]) Init(
 	s.now = host.Clock()
 	s.strangers.Init(random)
 	s.Kept.init()
+	s.crowded = map[string]struct{}{}
 	s.says.Incarnation = random()
 }
 

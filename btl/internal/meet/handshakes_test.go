@@ -32,6 +32,8 @@ type fakeHost struct {
 	moves     []frag.Hello
 	moveErr   error
 	silent    int
+	rested    bool // AskSilentHosts may probe peers now
+	probed    []*node
 }
 
 var errMake = errors.New("no such address")
@@ -89,9 +91,18 @@ func (h *fakeHost) Move(*node, *frag.Name) error { return h.moveErr }
 func (h *fakeHost) SendMoved(_ []byte, _ uint64, hello *frag.Hello) {
 	h.moves = append(h.moves, *hello)
 }
-func (h *fakeHost) Shut() bool                 { return false }
-func (h *fakeHost) Full() bool                 { return false }
-func (h *fakeHost) AskSilent(func(*node) bool) { h.silent++ }
+func (h *fakeHost) Shut() bool              { return false }
+func (h *fakeHost) Full() bool              { return false }
+func (h *fakeHost) AskSilent()              { h.silent++ }
+func (h *fakeHost) AskSilentOf(few []*node) { h.probed = append(h.probed, few...) }
+func (h *fakeHost) AskSilentHosts(holds func(*node) bool) bool {
+	for _, n := range h.s.peers.All() {
+		if h.rested && n != nil && holds(n) {
+			h.probed = append(h.probed, n)
+		}
+	}
+	return h.rested
+}
 func (h *fakeHost) SendReject(_ frag.Probe, _ []byte, tag uint64, _ uint8, r frag.Reject) {
 	h.rejects, h.rejected = append(h.rejects, r), append(h.rejected, tag)
 }

@@ -124,7 +124,11 @@ type owner[E any] interface {
 	// Full reports whether the application has left so many events unread that the module accepts no
 	// new endpoints.
 	Full() bool
-	// AskSilent probes the silent peers of those endpoints for which the function "holds" returns
-	// true.
-	AskSilent(holds func(E) bool)
+	// AskSilent probes all silent peers, AskSilentOf probes the silent peers of a few endpoints, and
+	// AskSilentHosts probes the silent peers for whose endpoints the function "holds" returns true.
+	// AskSilent and AskSilentHosts do nothing if they were called a short time ago. AskSilentHosts
+	// then returns false.
+	AskSilent()
+	AskSilentOf(few []E)
+	AskSilentHosts(holds func(E) bool) bool
 }

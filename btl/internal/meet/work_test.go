@@ -2,7 +2,10 @@ package meet
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"gobtl/frag"
 )
@@ -62,5 +65,50 @@ func TestWorkForHello(t *testing.T) {
 		if few != many {
 			t.Errorf("%s: %d endpoints are looked at beside 8 others, %d beside 800", name, few, many)
 		}
+	}
+}
+
+// Hellos of a host without room have the silent peers of this host probed. If peers were probed a
+// short time ago, the next Hello of any host without room makes up for it, and so a host that asks
+// all the time does not prevent the probes for another host.
+func TestSilentPeersOfHosts(t *testing.T) {
+	s, h := newHandshakes(t, 8)
+	s.peers.Init(func(n *node) *End[*node] { return &n.id }, 8, streets{},
+		Limits{PerAddress: 2, PerHost: 1, HalfOpen: 8})
+	bad, good := put(s.peers, "bad:1", 9, Connected), put(s.peers, "good:1", 9, Connected)
+	first, second := put(s.peers, "full:1", 9, Connected), put(s.peers, "full:1", 9, Connected)
+	for _, c := range []struct {
+		addr   string
+		rested bool
+		want   []*node
+	}{
+		{"good:2", false, nil},
+		{"bad:2", true, []*node{bad, good}},
+		{"bad:2", true, []*node{bad}},
+		{"full:1", false, []*node{first, second}}, // a full address is no matter of its host
+	} {
+		h.rested, h.probed, h.rejects = c.rested, nil, nil
+		h.now = h.now.Add(time.Second) // the answers in a short time are few
+		h.hello(keptHello(s, h.now, c.addr, 77))
+		if !slices.Equal(h.probed, c.want) || len(h.rejects) != 1 ||
+			h.rejects[0].Reason != frag.RejectCrowded {
+			t.Errorf("%s: %d peers are probed, want %d; the answer is %+v", c.addr, len(h.probed),
+				len(c.want), h.rejects)
+		}
+	}
+}
+
+// The hosts that wait for probes are bounded.
+func TestCrowdedHosts(t *testing.T) {
+	s, h := newHandshakes(t, 8)
+	for i := range 2 * crowdedMost {
+		s.askHost(strconv.Itoa(i))
+	}
+	if len(s.crowded) != crowdedMost {
+		t.Errorf("%d hosts wait, at most %d", len(s.crowded), crowdedMost)
+	}
+	h.rested = true
+	if s.askHost("a"); len(s.crowded) != 0 {
+		t.Errorf("%d hosts wait after the probes", len(s.crowded))
 	}
 }

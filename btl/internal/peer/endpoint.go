@@ -66,9 +66,9 @@ func endOf(ep *Endpoint) *meet.End[*Endpoint] { return &ep.ID }
 
 // arriving contains an endpoint's state for those fragments that arrive from the peer in chunks.
 type arriving struct {
-	Asm      frag.Assembler
-	Expects  *landing.Expectation[*Endpoint] // the next expected chunk; nil before the first chunk
-	goesOnAt mono.Time                       // last progress, real or assumed (shed.go)
+	Asm     frag.Assembler
+	Expects *landing.Expectation[*Endpoint] // the next expected chunk; nil before the first chunk
+	blocked *blocked                        // nil before the first lack of memory (shed.go)
 }
 
 // The type "route" contains the peer's addresses and the packet sizes of the path to the peer.

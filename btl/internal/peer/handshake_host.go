@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"time"
 
+	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/stats"
@@ -54,7 +55,7 @@ func (h handshakeHost) Make(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoin
 // rejects an address.
 func (all *Services) NewEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
 	if all.Peers.Full() {
-		all.Timers.Watches.AskSilent(func(*Endpoint) bool { return true })
+		all.Timers.Watches.AskSilent(liveness.Places, nil)
 		return nil, fmt.Errorf("%w on this side: all of PeersMax (%d) are taken", ErrRefused,
 			all.Config.PeersMax)
 	}
@@ -233,8 +234,12 @@ func (h handshakeHost) Ask(hello *frag.Hello, id uint64) meet.Answer {
 func (h handshakeHost) Shut() bool { return h.all.Draining }
 func (h handshakeHost) Full() bool { return h.all.Outbox.full(h.all.Config.PeersMax) }
 
-func (h handshakeHost) AskSilent(holds func(*Endpoint) bool) {
-	h.all.Timers.Watches.AskSilent(holds)
+func (h handshakeHost) AskSilent() { h.all.Timers.Watches.AskSilent(liveness.Places, nil) }
+
+func (h handshakeHost) AskSilentOf(few []*Endpoint) { h.all.Timers.Watches.AskSilentOf(few, nil) }
+
+func (h handshakeHost) AskSilentHosts(holds func(*Endpoint) bool) bool {
+	return h.all.Timers.Watches.AskSilent(liveness.PlacesOfHosts, holds)
 }
 
 // whyRejected returns the error of an endpoint whose handshake the peer has answered with a Reject.

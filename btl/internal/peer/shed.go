@@ -1,33 +1,75 @@
 package peer
 
 import (
+	"gobtl/btl/internal/liveness"
 	"gobtl/frag"
+	"gobtl/internal/mono"
 )
 
-// A peer is allowed to use reassembly memory only while its fragments make progress. When a peer's
-// fragment is refused for lack of memory, the module checks all peers that use reassembly memory.
-// If the fragments of a live peer have hardly grown for PeerTimeout (see Stalled of
-// frag.Assembler), the module ends the endpoint of this peer, so that the waiting peers can
-// continue. The peer whose endpoint was ended gets a Bye with the reason (frag.ByeShed). A peer
-// without progress keeps its memory as long as no fragment of a peer is refused for lack of memory.
+// Peers may hold reassembly memory only while their fragments make progress. When a peer's fragment
+// is refused for lack of memory, the module checks the peers that hold memory. The module ends the
+// endpoint of a live peer whose fragments have hardly grown for PeerTimeout (see Stalled of
+// frag.Assembler), so that other peers can continue. The peer whose endpoint was ended gets a Bye
+// with the reason (frag.ByeShed). While nobody needs memory, a peer without progress keeps it.
+//
+// A peer whose next packet in sequence was refused for lack of memory cannot make progress, because
+// its window does not advance. The refusal excuses the fragment of the refused packet and later
+// fragments, but no earlier fragment. A sender sends all chunks of a fragment before the first
+// chunk of the next fragment. All chunks of an earlier fragment have therefore arrived, or will
+// never arrive.
 
-// WantsMemory is called when a peer's fragment was refused because the pool lacks memory. A refusal
-// that only the refused peer has caused is no reason to call WantsMemory. The argument "refused" of
-// WantsMemory is the endpoint of the peer whose fragment was refused. WantsMemory probes silent
-// peers that hold memory. Among the live peers without progress, WantsMemory ends the endpoint of
-// the peer that holds the most memory. WantsMemory ends an endpoint only if this is not the first
-// call of WantsMemory within PeerTimeout, because only repeated calls show that a peer keeps
-// waiting for memory.
-func (en Endings) WantsMemory(refused *Endpoint) {
-	en.Timers.Watches.AskSilent(func(ep *Endpoint) bool { return ep.Asm.Active() > 0 })
+// The type "blocked" holds the latest refusal, for lack of memory, of the next packet in sequence
+// from a peer.
+type blocked struct {
+	at     mono.Time
+	fragID uint32 // the fragment that needs the packet
+}
+
+// blockedAt records that the next packet in sequence from the peer, which belongs to the fragment
+// fragID, was refused for lack of memory.
+func (ep *Endpoint) blockedAt(now mono.Time, fragID uint32) {
+	if ep.blocked == nil {
+		ep.blocked = new(blocked)
+	}
+	*ep.blocked = blocked{now, fragID}
+}
+
+// The method "stalled" returns the memory, in bytes, for which the peer may be ended. This is the
+// memory of fragments that have made no progress after the time "since", except for the fragments
+// that could not make progress.
+func (ep *Endpoint) stalled(now, since mono.Time) int64 {
+	var b blocked
+	if ep.blocked != nil {
+		b = *ep.blocked
+	}
+	all, before := ep.Asm.Stalled(int64(now), int64(since), b.fragID)
+	if b.at > since {
+		return before
+	}
+	return all
+}
+
+// WantsMemory is called when the next packet in sequence from a peer was refused because the pool
+// lacks memory. A refusal that the refused peer alone has caused is no reason for this call. The
+// argument "refused" of WantsMemory is the endpoint of the peer whose packet was refused, and the
+// argument fragID is the fragment of the packet. Silent peers that hold memory are probed. Among
+// the live peers without progress, WantsMemory ends the endpoint of the peer that holds the most
+// memory. An endpoint is ended only if WantsMemory was also called earlier within the last
+// PeerTimeout, which shows that a peer keeps waiting for memory.
+func (en Endings) WantsMemory(refused *Endpoint, fragID uint32) {
+	en.Timers.Watches.AskSilent(liveness.Memory, func(ep *Endpoint) bool {
+		return ep.Asm.Active() > 0
+	})
 	now := en.Clock.Unpaused
 	if !refused.Asm.HasReserve() {
-		refused.goesOnAt = now // progress counts from now on, should the peer get memory
+		refused.blockedAt(now, fragID) // its window counts as blocked until now
 	}
 	if now < en.Timers.shedAt {
 		return
 	}
-	anew := now.Sub(en.Timers.shedAt) >= en.Config.PeerTimeout
+	if now.Sub(en.Timers.shedAt) >= en.Config.PeerTimeout {
+		en.Timers.scarce = now
+	}
 	en.Timers.shedAt = now.Add(en.Timers.Watches.Rules.PressAfter())
 	var worst *Endpoint
 	most := int64(0)
@@ -36,10 +78,7 @@ func (en Endings) WantsMemory(refused *Endpoint) {
 			continue
 		}
 		since := now.Add(-ep.Life.DeadAfter(&en.Timers.Watches.Rules))
-		bytes := ep.Asm.Stalled(int64(now), int64(since))
-		if anew {
-			ep.goesOnAt = now
-		} else if ep.goesOnAt <= since && bytes > most {
+		if bytes := ep.stalled(now, since); en.Timers.scarce <= since && bytes > most {
 			worst, most = ep, bytes
 		}
 	}

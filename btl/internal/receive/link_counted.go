@@ -59,7 +59,7 @@ func (rx *Receiver) assembleCounted(in *arrival) (*frag.Message, bool) {
 		rx.drop(stats.CntDropReassembly)
 		rx.refuseCounted(ep, h, frag.NackMemory)
 		if frag.Scarce(err) {
-			rx.Endings.WantsMemory(ep)
+			rx.Endings.WantsMemory(ep, h.FragID)
 		}
 		return nil, false
 	case err != nil: // an error that no correct sender causes

@@ -49,12 +49,19 @@ func (rx *Receiver) notAdded(in *arrival, err error) {
 		in.ep.Asm.Supersede(in.FragID)
 	}
 	if frag.Scarce(err) && in.Seq == in.ep.Rcv.Next() {
-		rx.Endings.WantsMemory(in.ep)
+		rx.Endings.WantsMemory(in.ep, rx.blockedBy(in))
 	}
 }
 
-// refuseSequenced sends the peer a Nack for a refused packet of a sequenced link (over an
-// unreliable fabric).
+// blockedBy returns the fragment for which a refused packet lacks memory.
+func (rx *Receiver) blockedBy(in *arrival) (fragID uint32) {
+	if in.Kind == frag.KindChunk {
+		return in.FragID
+	}
+	return rx.records.pieces.Blocked()
+}
+
+// refuseSequenced sends the peer a Nack for a refused packet.
 func (rx *Receiver) refuseSequenced(in *arrival, reason, tag uint8) {
 	if in.Kind == frag.KindChunk && in.Flags&frag.FlagPut == 0 {
 		in.ep.Refusals.Add(&in.ep.Rcv.Receiver, in.Seq, in.FragID)

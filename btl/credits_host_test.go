@@ -165,7 +165,6 @@ func TestCreditsBesideCrowd(t *testing.T) {
 		{130, 15 * time.Millisecond, 0.5},
 	} {
 		rate := rateBesideCrowd(t, c.crowd, c.every)
-		t.Logf("beside %d connections that send every %v: %.0f%%", c.crowd, c.every, 100*rate/alone)
 		if rate < c.least*alone {
 			t.Errorf("%.1f MB/s beside %d connections of one host that send every %v, alone %.1f MB/s",
 				rate/1e6, c.crowd, c.every, alone/1e6)

@@ -557,7 +557,7 @@ func wantSameState(t *testing.T, when string, got, want *landState) {
 				want.counters[c])
 		}
 	}
-	links := regexp.MustCompile(`(earlier|later|rare):\S+`) // pointers of a module's own
+	links := regexp.MustCompile(`(earlier|host|later|rare):\S+`) // pointers of a module's own
 	a := links.ReplaceAllString(fmt.Sprintf("%+v", got.rcv), "")
 	b := links.ReplaceAllString(fmt.Sprintf("%+v", want.rcv), "")
 	if a != b || got.early != want.early {

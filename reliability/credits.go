@@ -12,15 +12,16 @@ import (
 // capacity has.
 //
 // Three things limit the credits of a peer: the credits that it has earned by use, its equal share
-// of the receive capacity among the active peers, and the free credits. A peer gets more than its
-// equal share of the receive capacity only if each of its fellow peers has the credits that it
-// needs, or its own equal share. A second condition for more than an equal share is that an eighth
-// of the receive capacity stays free, for peers that become active later. A peer that has not
-// earned credits yet gets at most a quarter of the free credits, and less if there are more than
-// four peers. When a peer joins and the equal share of each peer becomes smaller, credits that were
-// already granted are not revoked. A peer that has more credits than its equal share gets no new
-// credits until it has used up the difference. Even if no credits are free, each peer has one
-// credit, so that no peer waits for ever.
+// of the receive capacity, and the free credits. The receive capacity is shared equally among the
+// hosts with active peers, and each host's share is shared equally among its active peers
+// (hosts.go). A peer gets more than its equal share only if each of its fellow peers has the
+// credits that it needs, or its own equal share. A second condition for more than an equal share is
+// that an eighth of the receive capacity stays free, for peers that become active later. A peer
+// that has not earned credits yet gets at most a quarter of the free credits, and less if there are
+// more than four peers. When a peer joins and the equal share of each peer becomes smaller, credits
+// that were already granted are not revoked. A peer that has more credits than its equal share gets
+// no new credits until it has used up the difference. Even if no credits are free, each peer has
+// one credit, so that no peer waits for ever.
 //
 // A peer's credits expire some time after the latest increase of its credit limit. When a peer's
 // credits expire, this peer keeps a few of them, and the pool can grant the rest to its fellow
@@ -42,6 +43,7 @@ type Credits struct {
 	lapsed        int // peers whose credits have expired
 	lapsedGranted int // buffer slots of the peers with expired credits
 	short         int // peers granted less than they need, and less than their share
+	hosts
 	stretch
 	small
 
@@ -63,7 +65,7 @@ const (
 	// already have their equal shares.
 	spareShare = 8
 	// lapsedShare is a divisor. All peers with expired credits together keep at most
-	// capacity/lapsedShare buffer slots, not counting one credit for each of these peers.
+	// capacity/lapsedShare buffer slots. Each further peer keeps one credit that takes no buffer slot.
 	lapsedShare = 32
 )
 
@@ -74,10 +76,18 @@ func NewCredits(capacity int) *Credits { return &Credits{capacity: max(1, capaci
 // At sets the current time of the pool.
 func (c *Credits) At(now mono.Time) { c.now = now }
 
-// Join adds a peer to the peers that share the pool.
+// Join adds a peer to the peers that share the pool. The peer counts as the only peer of its host.
 func (c *Credits) Join() { c.peers++ }
 
-// Leave removes a peer from the peers that share the pool.
+// JoinHost adds a peer to the peers that share the pool. All peers with the same name of their host
+// together get the share of one host.
+func (c *Credits) JoinHost(r *Receiver, name string) {
+	c.peers++
+	c.settle(r, name)
+}
+
+// Leave removes a peer from the peers that share the pool. The caller must call Receiver.Leave
+// before.
 func (c *Credits) Leave() { c.peers-- }
 
 // Peers returns the number of peers that share the pool.
@@ -94,6 +104,9 @@ func (c *Credits) Check() error {
 		c.short < 0 || c.short > c.peers {
 		return fmt.Errorf("reliability: of %d peers %d have let go of credits and hold %d of %d, %d lack",
 			c.peers, c.lapsed, c.lapsedGranted, c.granted, c.short)
+	}
+	if err := c.hosts.check(); err != nil {
+		return err
 	}
 	count := 0
 	var before *Receiver
@@ -116,10 +129,10 @@ func (c *Credits) Capacity() int { return c.capacity }
 // of Granted may exceed Capacity, because a peer gets one credit even if no credits are free.
 func (c *Credits) Granted() int { return c.granted }
 
-// Share returns how many buffer slots each active peer gets if the receive capacity is shared
-// equally.
+// Share returns how many buffer slots each host with active peers gets if the receive capacity is
+// shared equally.
 func (c *Credits) Share() int {
-	return max(1, (c.capacity-c.lapsedGranted)/max(1, c.peers-c.lapsed))
+	return max(1, (c.capacity-c.lapsedGranted)/max(1, c.peers-c.lapsed-c.further))
 }
 
 // renew replaces a peer's unused credits by a new grant, and returns the number of granted credits.
@@ -133,7 +146,8 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	needs := r.lapsed || 2*held <= r.charged // the peer was idle, or has used half of its credits
 	c.unbook(r)
 	r.lapsed = false
-	share, free := c.Share(), c.capacity-c.granted
+	share, full := c.share(r)
+	free := c.capacity - c.granted
 	most := share
 	if c.short == 0 {
 		most = max(most, free-c.capacity/spareShare)
@@ -151,6 +165,9 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	}
 	r.short = needs && booked < min(share, places)
 	r.wants = grant < want
+	if full && grant == 1 {
+		booked = 0
+	}
 	c.book(r, grant, booked)
 	return grant
 }
@@ -160,12 +177,15 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 func (c *Credits) book(r *Receiver, grant uint32, places int) {
 	r.charged, r.booked = grant, uint32(places)
 	c.granted += places
-	if grant > r.booked {
+	if r.stretched() {
 		c.stretched++
 	}
 	if r.lapsed {
 		c.lapsed++
 		c.lapsedGranted += places
+		c.rests(r)
+	} else if r.host != nil {
+		r.host.booked += int32(places)
 	}
 	if r.short {
 		c.short++
@@ -175,12 +195,15 @@ func (c *Credits) book(r *Receiver, grant uint32, places int) {
 // The method "unbook" subtracts a peer's credits and buffer slots from the totals of the pool.
 func (c *Credits) unbook(r *Receiver) {
 	c.granted -= int(r.booked)
-	if r.charged > r.booked {
+	if r.stretched() {
 		c.stretched--
 	}
 	if r.lapsed {
 		c.lapsed--
 		c.lapsedGranted -= int(r.booked)
+		c.wakes(r)
+	} else if r.host != nil {
+		r.host.booked -= int32(r.booked)
 	}
 	if r.short {
 		c.short--
@@ -227,12 +250,12 @@ func (c *Credits) lapse() {
 	for r := c.first; r != nil && c.now.Sub(r.raisedAt) >= creditLapse; r = c.first {
 		c.unlist(r)
 		keep := restingCredits(r.charged)
-		before := int(r.booked)
-		if c.unbook(r); c.lapsedGranted+c.places(r, keep) > c.capacity/lapsedShare {
-			keep = 1
+		places := min(c.places(r, keep), int(r.booked))
+		if c.unbook(r); c.lapsedGranted+places > c.capacity/lapsedShare {
+			keep, places = 1, 0
 		}
 		r.lapsed = true
-		c.book(r, keep, min(c.places(r, keep), before))
+		c.book(r, keep, places)
 	}
 }
 

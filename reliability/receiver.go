@@ -60,6 +60,7 @@ type Receiver struct {
 	usedAt     mono.Time
 	path       time.Duration // round trip to the peer; 0: not known
 	raisedAt   mono.Time     // when the limit was last raised
+	host       *host         // nil: not known, or the peer shares no credits
 	earlier    *Receiver
 	later      *Receiver
 	load       load
@@ -330,6 +331,7 @@ func (r *Receiver) ahead() uint32 {
 func (r *Receiver) Leave(c *Credits) {
 	c.unlist(r)
 	c.unbook(r)
+	c.depart(r)
 	r.departed, r.lapsed = true, false
 }
 

@@ -24,8 +24,8 @@ type small struct {
 
 // The type "load" contains statistics on the sizes of the packets that a peer sends.
 type load struct {
-	bytes   int    // since the latest Grant
-	granted int    // bytes, by the latest Grant
+	bytes   uint32 // since the latest Grant, modulo 2^32
+	granted int32  // bytes, by the latest Grant
 	packets uint32 // received since the latest Grant
 	mean    int32  // mean bytes of a recent packet; 0: not known
 }
@@ -43,13 +43,13 @@ func (c *Credits) Small(perPlace, bytesPerPlace int) {
 // Weigh records the size of a packet for which Accept was called.
 func (r *Receiver) Weigh(sizeBytes int) {
 	r.load.packets++
-	r.load.bytes += sizeBytes
+	r.load.bytes += uint32(sizeBytes)
 }
 
 // GrantedBytes returns the byte limit that belongs to the latest credits from Grant or TakeAck. The
 // caller must announce the byte limit to the peer together with these credits. If the peer has no
 // byte limit, GrantedBytes returns NoBytesBound.
-func (r *Receiver) GrantedBytes() int { return r.load.granted }
+func (r *Receiver) GrantedBytes() int { return int(r.load.granted) }
 
 // The method "weigh" decides from the mean packet size whether a peer's packets count as small.
 func (c *Credits) weigh(r *Receiver) {
@@ -57,7 +57,7 @@ func (c *Credits) weigh(r *Receiver) {
 	if l.packets == 0 || c.perPlace == 0 {
 		return
 	}
-	mean := l.bytes / int(l.packets)
+	mean := int(l.bytes / l.packets)
 	if l.mean != 0 {
 		mean = (3*int(l.mean) + mean) / 4
 	}
@@ -71,13 +71,13 @@ func (c *Credits) weigh(r *Receiver) {
 
 // boundBytes returns the byte limit for a peer with credits for the given number of packets. The
 // byte limit grows with the number of buffer slots that the peer's credits take.
-func (c *Credits) boundBytes(r *Receiver, packets uint32) int {
+func (c *Credits) boundBytes(r *Receiver, packets uint32) int32 {
 	full := c.fullPackets(r, int(r.booked))
 	r.bounded = (r.small || r.bounded) && packets > full
 	if !r.bounded {
 		return NoBytesBound
 	}
-	return max((int(full)-1)*c.bytesPerPlace, 1)
+	return int32(min(max((int(full)-1)*c.bytesPerPlace, 1), NoBytesBound))
 }
 
 // The method "places" returns how many buffer slots a given number of the peer's packets uses.

@@ -81,6 +81,10 @@ func (c *Credits) Drain() time.Duration { return c.drain }
 // trip is unknown.
 func (r *Receiver) RoundTrip(d time.Duration) { r.path = d }
 
+// The method "stretched" reports whether the peer has more credits than buffer slots. A single
+// credit that takes no buffer slot (see lapsedShare and the type "hosts") does not count.
+func (r *Receiver) stretched() bool { return r.charged > max(r.booked, 1) }
+
 // Wants reports whether the peer has earned more credits than the latest Grant gave it.
 func (r *Receiver) Wants() bool { return r.wants }
 

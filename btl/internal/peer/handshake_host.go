@@ -135,7 +135,7 @@ func (h handshakeHost) Connected(ep *Endpoint, earlier []*Endpoint) {
 	all := h.all
 	ep.Life.Answered(all.Clock.Unpaused) // the peer has answered at its address
 	ep.Life.BeginChannels(all.Clock.Unpaused, ep.Numbers.Latest())
-	all.Credits.Join()
+	all.Credits.JoinHost(&ep.Rcv.Receiver, all.Peers.HostOf(ep.ID.Addr))
 	ep.joined = true
 	all.Sender.sortQueues(ep)
 	for _, of := range earlier {

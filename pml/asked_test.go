@@ -74,8 +74,8 @@ func pass(now func(time.Duration) btl.Time, most time.Duration, done func() bool
 	return at
 }
 
-// A peer that sends one packet now and then holds a receive from any peer no longer than a peer that
-// sends nothing.
+// A peer that sends one packet now and then holds a receive from any peer no longer than a peer
+// that sends nothing.
 func TestReceiveOfAnyPeerInDrops(t *testing.T) {
 	t.Parallel()
 	layers, now := stepless(t, 2)

@@ -46,8 +46,8 @@ type callOptions struct {
 	// ofStream means that an answer of more than streamAnswerBytes is dropped, and that the call fails
 	// with ErrAnswerSize.
 	ofStream bool
-	// If ctx is cancelled, the method "call" arranges that the function "gone" is called as soon as the
-	// peer has acknowledged the request or the request has failed. After the call of "gone", the
+	// If ctx is cancelled, the method "call" arranges that the function "gone" is called as soon as
+	// the peer has acknowledged the request or the request has failed. After the call of "gone", the
 	// request has either arrived or will never arrive. The function "gone" can be nil, and must not
 	// block, because it might run on the goroutine that drives the module.
 	gone func()

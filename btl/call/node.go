@@ -22,7 +22,7 @@ var (
 	// calls, or its limit on answers that the caller has not acknowledged.
 	ErrBusy = errors.New("call: server is busy")
 	// ErrAnswerSize means that the handler has run, but that its answer exceeds the size limit of
-	// the caller's messages.
+	// the caller's messages, or the size of a stream's chunk.
 	ErrAnswerSize = errors.New("call: answer is too large")
 	// ErrAnswerRoom means that the handler has run, but that the server has dropped the answer,
 	// because the caller acknowledges answers too slowly.

@@ -37,7 +37,7 @@ func (p *Peer) asks(r *Request) {
 	p.open.add(r)
 }
 
-// asksNoMore records the end of a matched receive.
+// asksNoMore records the end of a receive. For other requests, asksNoMore does nothing.
 func (p *Peer) asksNoMore(r *Request) {
 	if !r.asked.is {
 		return

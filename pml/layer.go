@@ -391,13 +391,13 @@ func (l *Layer) finish(r *Request, err error) {
 		r.peer.sends.remove(r)
 	case landing:
 		r.peer.landing.remove(r)
-		r.peer.asksNoMore(r)
 	case moving:
 		r.peer.puts.remove(r)
 	case announced:
 	}
 	if r.peer != nil {
 		r.peer.active.remove(r)
+		r.peer.asksNoMore(r)
 	}
 	if r.id != 0 {
 		l.requests.Remove(r.id)

@@ -375,8 +375,8 @@ func (l *Layer) expose(r *Request) bool {
 	}
 	r.peer.landing.remove(r)
 	r.peer.exposes(r.Len())
-	r.peer.asks(r)
 	r.region = region
+	r.peer.asks(r)
 	l.answer(r.peer.ep.Now(), r.peer, head{
 		kind: kindClear, a: r.theirs, b: r.id, c: uint64(region.Handle()), d: uint64(r.Len()),
 	})

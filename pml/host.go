@@ -33,7 +33,7 @@ type hosts struct {
 	byName map[string]*host
 	all    list[host]
 	held   int64  // sum of host.held
-	ended  uint64 // peers ended because others needed memory or regions
+	ended  uint64 // peers ended because others needed memory, regions or receives
 
 	homeless    list[host] // hosts with receives that need a free region
 	holders     list[Peer] // peers with regions
@@ -45,6 +45,9 @@ type hosts struct {
 	awake     time.Duration // time of the calls of press, without long pauses
 	pressedAt btl.Time      // time of the latest call of press
 	wantedAt  time.Duration // since when receives have waited for a region
+
+	open      list[Peer]    // peers with receives from any peer (asked.go)
+	hurriedAt time.Duration // when the peers of the list "open" were checked, as of awake
 }
 
 func newHosts(cfg *btl.Config) hosts {
@@ -53,6 +56,7 @@ func newHosts(cfg *btl.Config) hosts {
 		all:        list[host]{at: func(h *host) *links[host] { return &h.all }},
 		homeless:   list[host]{at: func(h *host) *links[host] { return &h.waits }},
 		holders:    list[Peer]{at: func(p *Peer) *links[Peer] { return &p.holds }},
+		open:       list[Peer]{at: func(p *Peer) *links[Peer] { return &p.opens }},
 		regionsMax: cfg.RegionsMax, peerRegions: max(1, cfg.RegionsMax/regionsPart),
 	}
 }
@@ -136,7 +140,8 @@ func (s *hosts) check() error {
 			held += int64(len(p.early))*earlyMemory + int64(p.control.Cap())*headMemory
 		}
 	}
-	if held != s.held || regions != 0 || s.regions != 0 || s.holders.first != nil {
+	if held != s.held || regions != 0 || s.regions != 0 || s.holders.first != nil ||
+		s.open.first != nil {
 		return fmt.Errorf("pml: %d bytes are counted of %d, and %d regions of none", s.held, held,
 			s.regions)
 	}
@@ -277,6 +282,7 @@ const (
 func (s *hosts) press(now btl.Time) {
 	s.awake += min(now.Sub(s.pressedAt), s.timeout/16) // without the time of a long pause
 	s.pressedAt = now
+	s.hurry()
 	switch {
 	case s.homeless.first == nil:
 		s.wantedAt = s.awake

@@ -50,8 +50,13 @@ func ofOneHost(peers []*announcer) {
 
 func post(t *testing.T, l *Layer, now btl.Time, tag uint64) *Request {
 	t.Helper()
+	return postFrom(t, l, now, nil, tag)
+}
+
+func postFrom(t *testing.T, l *Layer, now btl.Time, from *Peer, tag uint64) *Request {
+	t.Helper()
 	r := new(Request)
-	if err := l.Recv(now, r, nil, tag, exactly, make([]byte, largeBytes)); err != nil {
+	if err := l.Recv(now, r, from, tag, exactly, make([]byte, largeBytes)); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -114,11 +119,11 @@ func TestStalledGivesRegionsBack(t *testing.T) {
 	peers := make([]*announcer, bads)
 	for i := range peers {
 		peers[i] = newAnnouncer(t, step, layers[i], l)
-		post(t, l, step(), 1)
+		postFrom(t, l, step(), peers[i].Peer, 1)
 		peers[i].announce(1)
 	}
 	going := newAnnouncer(t, step, slow, l)
-	post(t, l, step(), 1)
+	postFrom(t, l, step(), going.Peer, 1)
 	going.announce(1)
 	if l.hosts.regions != l.hosts.regionsMax {
 		t.Fatalf("%d of %d regions", l.hosts.regions, l.hosts.regionsMax)

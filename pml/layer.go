@@ -23,7 +23,7 @@ type Stats struct {
 	Refused                  uint64 // dropped messages
 	Forgotten                uint64 // messages dropped because of Config.GoneBytes
 	Unhandled                uint64 // dropped active messages without a handler
-	Shed                     uint64 // peers ended because others needed memory or regions (host.go)
+	Shed                     uint64 // peers ended because they held what others needed (host.go)
 	SentPacked               uint64 // bytes copied into packets (packets.go)
 	ReceivedUnpacked         uint64 // bytes copied from packets to the receiver's memory
 	UnexpectedBytes          int    // bytes of unreceived messages at present, for all peers
@@ -95,6 +95,7 @@ type Peer struct {
 	toldBytes  uint64
 
 	landing list[Request] // matched receives without a region
+	open    list[Request] // receives from any peer, in the order of asking for the data (asked.go)
 	active  list[Request] // requests, except receives from any peer that wait for a message
 	probed  list[Message] // announced messages in Layer.probed
 
@@ -103,6 +104,8 @@ type Peer struct {
 	mates        links[Peer]
 	homes        links[Peer]
 	holds        links[Peer]
+	opens        links[Peer]
+	askedBytes   int64         // bytes of matched receives for whose data this side has asked
 	held         int64         // bytes of unreceived messages and unsent control messages
 	regions      int           // number of regions in use
 	exposed      list[Request] // receives with these regions, in the order of exposing
@@ -204,6 +207,7 @@ func newPeer(index uint32) *Peer {
 		index: index, sends: list[Request]{at: queue}, puts: list[Request]{at: queue},
 		landing: list[Request]{at: queue}, exposed: list[Request]{at: queue},
 		active:     list[Request]{at: func(r *Request) *links[Request] { return &r.active }},
+		open:       list[Request]{at: func(r *Request) *links[Request] { return &r.asked.open }},
 		unexpected: list[Message]{at: ownLinks}, probed: list[Message]{at: ownLinks},
 	}
 }
@@ -215,7 +219,7 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 	if l.hosts.homeless.first != nil {
 		l.hosts.houseAll()
 	}
-	if l.hosts.holders.first != nil {
+	if l.hosts.holders.first != nil || l.hosts.open.first != nil {
 		l.hosts.press(now)
 	}
 	if l.hosts.held > l.cfg.TotalBytes {
@@ -394,6 +398,7 @@ func (l *Layer) finish(r *Request, err error) {
 	}
 	if r.peer != nil {
 		r.peer.active.remove(r)
+		r.peer.asksNoMore(r)
 	}
 	if r.id != 0 {
 		l.requests.Remove(r.id)

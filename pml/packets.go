@@ -42,6 +42,7 @@ func (p *Peer) askForPackets(r *Request) bool {
 		return false
 	}
 	p.landing.remove(r)
+	p.asks(r)
 	p.l.answer(p.ep.Now(), p, head{
 		kind: kindClear, flags: flagPackets, a: r.theirs, b: r.id, d: uint64(r.Len()),
 	})

@@ -15,6 +15,10 @@ import (
 // access the slice "mem" until r is Done. The argument "now" of Recv is the current time. Recv
 // returns ErrBusy if r is in use. Recv returns ErrPeer if the connection to the peer has ended and
 // no unreceived message of the peer matches.
+//
+// A peer whose message matches a receive from any peer must send the data at 8 KiB/s or more, after
+// a minute and btl.Config.PeerTimeout. Otherwise the Layer ends the connection to the peer with
+// btl.ErrStalled.
 func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
 		return ErrBusy
@@ -60,6 +64,7 @@ func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 func (r *Request) begin(from *Peer, tag, mask uint64, mem []byte) {
 	r.peer, r.from, r.tag, r.mask, r.mem = from, from, tag, mask, mem
 	r.size, r.err, r.id, r.mode, r.moved, r.base = 0, nil, 0, Standard, 0, 0
+	r.anyPeer = from == nil
 }
 
 // Cancel ends an unmatched receive with ErrCancelled and returns true, or does nothing and returns
@@ -90,6 +95,7 @@ func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	m := l.unexpected.find(from, tag, mask)
 	if m != nil {
+		m.anyPeer = from == nil
 		l.takeOut(m)
 		l.probed.add(m)
 	}
@@ -128,6 +134,7 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 	}
 	r.repeat = never
 	r.begin(m.peer, m.tag, exactly, mem)
+	r.anyPeer = m.anyPeer
 	l.probed.remove(m)
 	l.receive(now, r, m)
 	l.spend(m)
@@ -369,6 +376,7 @@ func (l *Layer) expose(r *Request) bool {
 	r.peer.landing.remove(r)
 	r.peer.exposes(r)
 	r.region = region
+	r.peer.asks(r)
 	l.answer(r.peer.ep.Now(), r.peer, head{
 		kind: kindClear, a: r.theirs, b: r.id, c: uint64(region.Handle()), d: uint64(r.Len()),
 	})

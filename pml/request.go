@@ -91,6 +91,8 @@ type Request struct {
 	under  uint64        // bytes of the current put, or packets in flight
 	base   uint64        // bytes that were put before the first packet
 
+	asked     asked
+	anyPeer   bool // a receive from any peer, or of a message that a probe from any peer found
 	packets   bool // the data is sent in packets (packets.go)
 	announced bool // the message was announced, not eager
 }
@@ -122,22 +124,23 @@ func (r *Request) Announced() bool { return r.announced }
 
 // Message is an unreceived message that has arrived or has been announced.
 type Message struct {
-	peer   *Peer
-	tag    uint64
-	size   uint64
-	id     uint64 // id of the send, if the sender waits for the match
-	head   int    // bytes of the header of an active message
-	eager  bool
-	sync   bool
-	active bool
-	lent   bool // the transport owns data
-	kept   bool // the caller owns the Message
-	gone   bool // received, dropped, or lost with its peer
-	data   []byte
-	order  links[Message]
-	same   links[Message]
-	own    links[Message] // entry in Peer.unexpected or Peer.probed
-	any    [anyMasks]links[Message]
+	peer    *Peer
+	tag     uint64
+	size    uint64
+	id      uint64 // id of the send, if the sender waits for the match
+	head    int    // bytes of the header of an active message
+	eager   bool
+	sync    bool
+	active  bool
+	lent    bool // the transport owns data
+	kept    bool // the caller owns the Message
+	gone    bool // received, dropped, or lost with its peer
+	anyPeer bool // MProbe has found the message by a search for messages from any peer
+	data    []byte
+	order   links[Message]
+	same    links[Message]
+	own     links[Message] // entry in Peer.unexpected or Peer.probed
+	any     [anyMasks]links[Message]
 }
 
 // Peer returns the sender of the message.

@@ -7,9 +7,11 @@ import (
 	"math"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"gobtl/btl"
 	"gobtl/btl/runner"
+	"gobtl/internal/plain"
 )
 
 var questions = sync.Pool{New: func() any { return new(question) }}
@@ -24,7 +26,7 @@ var questions = sync.Pool{New: func() any { return new(question) }}
 //   - Call returns btl.ErrNoHandler if the peer has no Node with the same tag.
 func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
 ) ([]byte, error) {
-	return n.call(ctx, peer, head{code: method}, request, nil)
+	return n.call(ctx, peer, head{code: method}, request, callOptions{})
 }
 
 // CallName calls a method that the server has registered with HandleName, and otherwise works like
@@ -35,23 +37,32 @@ func (n *Node) CallName(ctx context.Context, peer *btl.Endpoint, name string, re
 		return nil, fmt.Errorf("%w: its name has %d bytes, want 1 to %d", ErrMethod, len(name),
 			nameBytesMax)
 	}
-	return n.call(ctx, peer, head{name: name}, request, nil)
+	return n.call(ctx, peer, head{name: name}, request, callOptions{})
 }
 
-// The method "call" performs Call and CallName for the method that the header h identifies. If ctx
-// is cancelled, the method "call" arranges that the function "gone" is called as soon as the peer
-// has acknowledged the request or the request has failed. After the call of "gone", the request has
-// either arrived or will never arrive. The function "gone" can be nil, and must not block, because
-// it might run on the goroutine that drives the module.
+// callOptions are the options of a call that belongs to a stream. The zero callOptions are those of
+// an ordinary call.
+type callOptions struct {
+	// ofStream means that an answer of more than streamAnswerBytes is dropped, and that the call fails
+	// with ErrAnswerSize.
+	ofStream bool
+	// If ctx is cancelled, the method "call" arranges that the function "gone" is called as soon as
+	// the peer has acknowledged the request or the request has failed. After the call of "gone", the
+	// request has either arrived or will never arrive. The function "gone" can be nil, and must not
+	// block, because it might run on the goroutine that drives the module.
+	gone func()
+}
+
+// The method "call" performs Call and CallName for the method that the header h identifies.
 func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []byte,
-	gone func(),
+	options callOptions,
 ) ([]byte, error) {
 	if ctx == nil {
 		return nil, btl.ErrContext
 	}
 	h.kind = kindRequest
 	q := questions.Get().(*question)
-	q.peer = peer
+	q.peer, q.ofStream = peer, options.ofStream
 	err := n.r.AwaitFor(ctx, peer, func(_ *btl.Module, w runner.Waker) error {
 		if h.id == 0 { // otherwise the function runs again after ErrAgain
 			n.lastID++
@@ -68,7 +79,7 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 		}
 		return err
 	})
-	if err != nil && !n.withdraw(h.id, peer, ctx.Err() != nil, gone) {
+	if err != nil && !n.withdraw(h.id, peer, ctx.Err() != nil, options.gone) {
 		return nil, err // the Runner has ended, so no other goroutine uses q
 	}
 	st, answer := q.status, q.answer
@@ -270,7 +281,7 @@ func limitError(err error, text []byte) error {
 	if len(text) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, text)
+	return fmt.Errorf("%w: %s", err, plain.Line(string(text)))
 }
 
 // The method "receive" is the message handler of the Node's tag. Malformed messages are dropped.
@@ -297,8 +308,32 @@ func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
 		return
 	}
 	delete(n.asked[peer], h.id)
-	q.answer, q.status = append([]byte(nil), body...), status(h.code)
+	q.status = status(h.code)
+	switch {
+	case q.status != statusOK:
+		body = shortened(body)
+	case q.ofStream && len(body) > streamAnswerBytes:
+		q.waker.Wake(fmt.Errorf("%w: %d bytes for a stream, at most %d", ErrAnswerSize, len(body),
+			streamAnswerBytes))
+		return
+	}
+	q.answer = append([]byte(nil), body...)
 	q.waker.Wake(nil)
+}
+
+// errorBytesMax is the number of bytes that a Node keeps of the text of a server's error.
+const errorBytesMax = 4 << 10
+
+// The function "shortened" returns the first characters of a text, of at most errorBytesMax bytes.
+func shortened(text []byte) []byte {
+	if len(text) <= errorBytesMax {
+		return text
+	}
+	n := errorBytesMax
+	for n > errorBytesMax-utf8.UTFMax && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
 }
 
 // The method "lost" ends the calls to and from an endpoint that has ended. The running time of the

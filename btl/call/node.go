@@ -11,6 +11,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/btl/runner"
+	"gobtl/internal/plain"
 )
 
 // The errors below can be tested with errors.Is.
@@ -21,7 +22,7 @@ var (
 	// calls, or its limit on answers that the caller has not acknowledged.
 	ErrBusy = errors.New("call: server is busy")
 	// ErrAnswerSize means that the handler has run, but that its answer exceeds the size limit of
-	// the caller's messages.
+	// the caller's messages, or the size of a stream's chunk.
 	ErrAnswerSize = errors.New("call: answer is too large")
 	// ErrAnswerRoom means that the handler has run, but that the server has dropped the answer,
 	// because the caller acknowledges answers too slowly.
@@ -36,10 +37,13 @@ var (
 	ErrConfig = errors.New("call: invalid configuration")
 )
 
-// RemoteError is the text of an error that the handler at the server has returned.
+// RemoteError is the text of an error that the handler at the server has returned. If the text has
+// more than 4 KiB, RemoteError is the beginning of the text.
 type RemoteError string
 
-func (e RemoteError) Error() string { return "call: remote: " + string(e) }
+// Error returns the text as one short line without unprintable characters, because a hostile server
+// can choose the text. The conversion to a string returns the text that the server has sent.
+func (e RemoteError) Error() string { return "call: remote: " + plain.Line(string(e)) }
 
 // Config configures a Node. A field of this Config that is zero has its default value, except for
 // Tag, whose value 0 means the tag 0.
@@ -177,11 +181,12 @@ type served struct {
 
 // The type "question" is a call that waits for its answer.
 type question struct {
-	peer   *btl.Endpoint
-	sent   *sentRequest // may be another call's by now
-	waker  runner.Waker
-	answer []byte
-	status status
+	peer     *btl.Endpoint
+	ofStream bool         // callOptions.ofStream
+	sent     *sentRequest // may be another call's by now
+	waker    runner.Waker
+	answer   []byte
+	status   status
 }
 
 const (

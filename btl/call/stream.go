@@ -24,7 +24,7 @@ import (
 //	end, if it has not come to that -------> the handler's context ends
 //
 // A slow reader delays the writer, and neither side stores more than streamWindow chunks of one
-// direction of a stream.
+// direction of a stream. A client drops an answer with more than one chunk, and ends the stream.
 //
 // The columns of the table below are the offset, the size in bytes, and the meaning of a field in a
 // request that belongs to a stream.
@@ -37,7 +37,7 @@ import (
 //	16    the chunk of a push
 //
 // The answer to a pull has one byte, which is 1 for the last chunk and 0 for any other chunk,
-// followed by the bytes of the chunk.
+// followed by the bytes of the chunk. A chunk has at most streamChunk bytes.
 
 // StreamHandler reads a request and writes an answer, both as streams at the same time. Each call
 // of a StreamHandler runs on its own goroutine, and the argument ctx is cancelled like the context

@@ -16,7 +16,8 @@ import (
 // means an empty request, and a nil "answer" means that the bytes of the answer are dropped.
 // CallStream returns nil when the whole answer is written. If CallStream fails, it returns the
 // first error of a Read from the argument "request", of a Write to the argument "answer", or of a
-// Call.
+// Call. If the server violates the protocol by a chunk of more than 128 KiB, CallStream drops the
+// chunk, and returns ErrAnswerSize.
 //
 // If the server cannot reserve all calls of the stream, CallStream returns ErrBusy before it reads
 // from the argument "request". With the server's default limits, a caller that makes no calls
@@ -31,7 +32,8 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	}
 	c := &streamCall{n: n, peer: peer, method: method, id: n.streamIDs.Add(1)}
 	open := streamHead{op: streamOpen, id: c.id}
-	if _, err := n.call(ctx, peer, head{code: method}, open.put(nil), c.giveUp); err != nil {
+	options := callOptions{ofStream: true, gone: c.giveUp}
+	if _, err := n.call(ctx, peer, head{code: method}, open.put(nil), options); err != nil {
 		return err
 	}
 	var end context.CancelCauseFunc
@@ -86,7 +88,8 @@ func (c *streamCall) giveUp() {
 		defer n.work.Done()
 		ctx, cancel := context.WithTimeout(n.silent, streamIdleMax)
 		defer cancel()
-		_, _ = n.Call(ctx, c.peer, c.method, streamHead{op: streamEnd, id: c.id}.put(nil))
+		last := streamHead{op: streamEnd, id: c.id}.put(nil)
+		_, _ = n.call(ctx, c.peer, head{code: c.method}, last, callOptions{ofStream: true})
 	}()
 }
 
@@ -115,7 +118,7 @@ func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 		}
 		if !c.begin(func() {
 			defer func() { <-free }()
-			_, err := c.n.Call(c.ctx, c.peer, c.method, msg)
+			_, err := c.call(msg)
 			if err != nil && !errors.Is(err, context.Canceled) && !isGone(err) {
 				end(err)
 			}
@@ -136,6 +139,11 @@ func readChunk(from io.Reader, p []byte) (n int, err error) {
 		}
 	}
 	return 0, io.ErrNoProgress
+}
+
+// The method "call" makes a call of the open stream.
+func (c *streamCall) call(request []byte) ([]byte, error) {
+	return c.n.call(c.ctx, c.peer, head{code: c.method}, request, callOptions{ofStream: true})
 }
 
 // The method "begin" runs a call of the stream on a new goroutine and returns true, or returns
@@ -159,8 +167,7 @@ func (c *streamCall) pull(answer io.Writer) error {
 		to := make(chan pulled, 1)
 		window[seq%streamWindow] = to
 		c.begin(func() {
-			data, err := c.n.Call(c.ctx, c.peer, c.method,
-				streamHead{op: streamPull, seq: seq, id: c.id}.put(nil))
+			data, err := c.call(streamHead{op: streamPull, seq: seq, id: c.id}.put(nil))
 			to <- pulled{data, err}
 		})
 	}

@@ -2,6 +2,7 @@ package conn_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"testing"
 	"time"
@@ -99,6 +100,55 @@ func TestFailedDialsCount(t *testing.T) {
 	}
 	if n := client.Conns(); n > most/4096 {
 		t.Errorf("%d Conns of failed Dials are left, want at most %d", n, most/4096)
+	}
+}
+
+// A server sends a byte before it refuses the Conn or resets it. The Conn of the failed Dial keeps
+// nothing, because nobody can read the byte.
+func TestRefusedWithData(t *testing.T) {
+	const dials = 50
+	for name, end := range map[string]byte{"refuse": refuse, "reset": reset} {
+		t.Run(name, func(t *testing.T) {
+			with := within(mem.New(mem.Config{}))
+			client := open(t, with, conn.Config{}, btl.Config{})
+			liar := open(t, with, conn.Config{Tag: tag + 1}, btl.Config{})
+			say := func(ep *btl.Endpoint, msg []byte) {
+				msg[1] = 0 // the peer has opened the Conn
+				f, err := ep.Alloc(tag, len(msg))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				copy(f.Bytes(), msg)
+				if _, err := ep.Send(ep.Now(), f); err != nil {
+					t.Error(err)
+				}
+			}
+			must(t, liar.run.Do(t.Context(), func(m *btl.Module) error {
+				return m.Handle(tag, func(ep *btl.Endpoint, _ btl.Tag, b []byte) {
+					if b[0] != opens {
+						return
+					}
+					id := binary.LittleEndian.Uint32(b[4:])
+					say(ep, message(data, id, 0, "x"))
+					last := message(end, id, 0, "")
+					if end == refuse {
+						last[2] = 1 // no such service
+					}
+					say(ep, last)
+				})
+			}))
+			ep, err := client.run.Connect(t.Context(), liar.name)
+			must(t, err)
+			for range dials {
+				if _, err := client.Dial(t.Context(), ep, "service"); err == nil {
+					t.Error("a Dial succeeds")
+				}
+			}
+			if held, _ := client.Held(""); held != 0 || client.Conns() != 0 || ep.Err() != nil {
+				t.Errorf("%d bytes of %d Conns are kept, %v", held, client.Conns(), ep.Err())
+			}
+		})
 	}
 }
 

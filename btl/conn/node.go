@@ -264,11 +264,11 @@ func (p *peer) remove(c *Conn) {
 }
 
 // The method "leave" removes an ended Conn from the Node's tables. Unread bytes that were received
-// without a gap are kept for the application.
+// without a gap are kept for the application, unless the Dial of the Conn has failed.
 func (n *Node) leave(c *Conn) {
 	n.remove(c)
 	c.early = nil
-	if c.deaf || c.read == c.next {
+	if c.deaf || c.read == c.next || c.mine && !c.accepted {
 		c.forget()
 		return
 	}

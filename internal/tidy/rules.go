@@ -170,7 +170,7 @@ var policies = []policy{
 		imports: []string{"btl", "internal/waiting"},
 		libs:    []string{"github.com/prometheus/client_golang"},
 	},
-	{dir: "btl/call", imports: []string{"btl", "btl/runner"}},
+	{dir: "btl/call", imports: []string{"btl", "btl/runner", "internal/plain"}},
 	{dir: "btl/conn", imports: []string{"btl", "btl/runner", "internal/kept"}},
 	{dir: "btl/queue", imports: []string{"btl", "btl/runner", "internal/kept"}},
 	{dir: "vnic", imports: with(leaves, "btl", "fabric"), deny: pureDeny},

@@ -79,7 +79,7 @@ var matchingMutations = []mutation{
 		name:  "probed-stays",
 		fault: "a large message that a matched probe has taken out is there for others still",
 		in:    "pml",
-		old:   "if $m != nil { $l.takeOut($m); $l.probed.add($m) }",
+		old:   "if $m != nil { $m.anyPeer = $*a; $l.takeOut($m); $l.probed.add($m) }",
 		new:   "if $m != nil && $m.eager { $l.takeOut($m); $l.probed.add($m) }",
 		test:  "./test/sim/matching -run TestModel",
 	},

@@ -21,7 +21,7 @@
 // that was too short for all three waits again in one of 64 waits. The spinning time of four
 // wake-ups is meant for two threads that wait for each other, because the wait of each thread then
 // includes the wake-up of its partner. In the states "beside" and "stolen", the spinning time is at
-// most as long as one wake-up takes.
+// most as long as two wake-ups take: the wake-up of the partner, and its work.
 //
 // A thread in state "beside" shares its CPU with a thread that computes. On Linux, a yield gives
 // the computing thread a whole time slice if both threads are in the same scheduling group, which

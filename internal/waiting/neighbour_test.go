@@ -81,7 +81,7 @@ func TestSlicesOfOthers(t *testing.T) {
 }
 
 // TestSpinsBrieflyBesideNeighbour checks that a thread with a computing neighbour spins for no
-// longer than a wake-up costs, even with a longer fixed time. Four such threads on one processor
+// longer than two wake-ups cost, even with a longer fixed time. Four such threads on one processor
 // would otherwise make each other's yields long for ever.
 func TestSpinsBrieflyBesideNeighbour(t *testing.T) {
 	const told = 300 * us
@@ -94,8 +94,8 @@ func TestSpinsBrieflyBesideNeighbour(t *testing.T) {
 		now = now.Add(3 * ms)
 		p.Yielded(now, 3*ms)
 	}
-	if p.Begin(now); p.Empty(now.Add(wakeFirst)) != Sleep {
-		t.Error("beside a neighbour it spins for longer than a wake-up costs")
+	if p.Begin(now); p.Empty(now.Add(besideSpin*wakeFirst)) != Sleep {
+		t.Error("beside a neighbour it spins for longer than two wake-ups cost")
 	}
 	now = now.Add(besideFor)
 	if p.Begin(now); p.Empty(now.Add(told-us)) == Sleep {

@@ -73,6 +73,9 @@ const (
 	// duration of longSpin wake-ups is long enough for the peer's thread to wake up and do its work.
 	spinLeast = 4 * time.Microsecond
 	longSpin  = 4
+	// A thread beside a computing neighbour spins for at most the time of besideSpin wake-ups. This
+	// time is long enough for the wake-up of a peer that sleeps, and for the peer's answer.
+	besideSpin = 2
 	// After more than rareLeast consecutive failures of an action, such as a yield that lets no thread
 	// run, the policy tries the action only in one of rareEvery cases.
 	rareLeast = 2
@@ -240,7 +243,7 @@ func (p *Policy) Empty(now mono.Time) Action {
 	if p.friend && p.shared {
 		budget = max(budget, friendsFor)
 	}
-	if p.mode == Adaptive && (spun >= budget || spun >= p.wake && now < p.apart) {
+	if p.mode == Adaptive && (spun >= budget || spun >= besideSpin*p.wake && now < p.apart) {
 		if p.probed || p.shared || p.slept || now < p.apart {
 			return Sleep
 		}

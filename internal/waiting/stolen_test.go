@@ -18,7 +18,7 @@ func gap(p *Policy, now *mono.Time, thread *fakeThread, stolen uint64) Action {
 }
 
 // TestStolen enters the state Stolen by its evidence, and leaves it after its time. A thread with a
-// fixed spinning time then spins for no longer than a wake-up costs.
+// fixed spinning time then spins for no longer than two wake-ups cost.
 func TestStolen(t *testing.T) {
 	const told = 300 * us
 	now, thread := mono.Time(1), &fakeThread{stolen: 7}
@@ -33,8 +33,8 @@ func TestStolen(t *testing.T) {
 	if c := p.Counts(); c.State != Stolen || c.Stolen != 1 || c.Apart != 0 {
 		t.Errorf("%+v", c)
 	}
-	if p.Begin(now); p.Empty(now.Add(wakeFirst-us)) != Poll || p.Empty(now.Add(wakeFirst)) != Sleep {
-		t.Error("it does not spin for as long as a wake-up costs")
+	if p.Begin(now); p.Empty(now.Add(besideSpin*wakeFirst-us)) != Poll || p.Empty(now.Add(besideSpin*wakeFirst)) != Sleep {
+		t.Error("it does not spin for as long as two wake-ups cost")
 	}
 	now = now.Add(stolenFor)
 	if p.Begin(now); p.Empty(now.Add(told-us)) != Poll {

@@ -1,8 +1,6 @@
 package peer
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Over a reliable fabric, a peer without memory for a chunked fragment sends a Nack, and this side
 // sends the whole fragment again (Sent.resendWhole). Before each new attempt to send a refused

@@ -1,8 +1,6 @@
 package peer
 
-import (
-	"gobtl/internal/mono"
-)
+import "gobtl/internal/mono"
 
 // At sets the module's time to "now" at the beginning of any method except Progress. After At, the
 // next call of Progress examines the whole state, because the method that has called At possibly

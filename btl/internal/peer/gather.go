@@ -1,8 +1,6 @@
 package peer
 
-import (
-	"gobtl/btl/internal/payload"
-)
+import "gobtl/btl/internal/payload"
 
 // The method "gathers" reports whether the fabric reads bytes of a fragment's payload in place,
 // without a copy. If registration is cheap, the method "gathers" first registers the memory of the

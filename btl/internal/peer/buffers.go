@@ -162,6 +162,7 @@ func (bu *Buffers) borrowFrom(l *Fragment, t *reliability.Token) bool {
 // wait for a buffer.
 func (bu *Buffers) giveSeg(ep *Endpoint, t reliability.Token) {
 	bu.Sched.SetBlocked(false)
+	bu.Outbox.seekRoom()
 	ep.buffers--
 	bu.FreeSegs = append(bu.FreeSegs, t)
 }

@@ -52,7 +52,7 @@ func (all *Services) idleValues(closed bool) []idleValue {
 		{"free descriptors", len(all.Frags.idle), all.Frags.count},
 		{"regions of fragments", all.Frags.Payloads.Own(), 0},
 		{"half-open endpoints", all.Peers.HalfOpen, 0},
-		{"endpoints that wait for room", len(all.Outbox.wanting), 0},
+		{"endpoints that wait for room", all.Outbox.wanting.Len(), 0},
 		{"kept connection requests", all.Handshakes.Requests(), 0},
 		{"reassembly bytes in use", int(all.Pool.ActiveBytes()), 0},
 	}

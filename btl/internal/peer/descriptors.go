@@ -74,6 +74,7 @@ func (ds *Descriptors) giveBack(f *Fragment) {
 		ds.lent--
 	}
 	f.Ep.descriptors--
+	ds.Outbox.seekRoom()
 	f.Ep.urgent.Give(f.urgent)
 	ds.giveOwn(f)
 	f.message = message{}

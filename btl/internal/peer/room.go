@@ -3,8 +3,6 @@ package peer
 import (
 	"fmt"
 	"math"
-
-	"gobtl/btl/internal/share"
 )
 
 // wants is a set of the kinds of calls that have returned ErrAgain on an endpoint.
@@ -75,18 +73,16 @@ func (ob *Outbox) roomDue() bool { return ob.unseen > 0 && ob.wanting.Len() > 0 
 // hasRoom reports whether a call that has returned ErrAgain would succeed if the application
 // repeated the call now.
 func (ob *Outbox) hasRoom(ep *Endpoint) bool {
-	sole := ob.Peers.Sole()
-	if !share.MayHave(int(ep.buffers), len(ob.Buffers.FreeSegs), len(ob.Buffers.segs), sole) {
+	sole := ob.Peers.Soles()
+	if !ob.Buffers.mayTake(ep, len(ob.Buffers.FreeSegs), sole) {
 		return false
 	}
 	if ep.wants&wantsImmediate != 0 && ep.ID.State == StateConnected && ep.overtakes(nil) &&
 		ep.Snd.Open() && ob.Port.Command.Room() > 0 {
 		return true
 	}
-	most := ob.Config.FragmentsMax
-	asks := ep.wants&wantsAsk != 0 && ob.Remote.MayGet(ep.Remote, sole)
-	return (asks || ep.wants&wantsFragment != 0) &&
-		share.MayHave(int(ep.descriptors), most-ob.Frags.count+len(ob.Frags.idle), most, sole)
+	asks := ep.wants&wantsAsk != 0 && ob.Remote.MayGet(ep.Remote, sole.Endpoint)
+	return (asks || ep.wants&wantsFragment != 0) && ob.Frags.mayLend(ep, sole)
 }
 
 func (*Checker) checkWanting(all *Services) error {

@@ -49,7 +49,7 @@ func (ep *Endpoint) MaxTiny() int { return ep.c.MaxTiny() }
 
 // MTUBytes returns the current path MTU, which is the size of the largest datagram that this side
 // sends to the peer (see also Path).
-func (ep *Endpoint) MTUBytes() int { return ep.c.MTU }
+func (ep *Endpoint) MTUBytes() int { return ep.c.MTU() }
 
 // Close begins to close the endpoint without loss, and does not wait for the end. After Close, all
 // accepted fragments are delivered, then the peer is informed, and then this side gets EventClosed.

@@ -68,7 +68,7 @@ func (m *Module) takeFirst(c *port.Channel, n *int) (more, fast bool, _ error) {
 		}
 	}
 	if m.all.Rest.AskEnded && m.all.Outbox.Due() {
-		m.all.Outbox.FindRoom()
+		m.all.Outbox.FindRoom(true)
 		m.callOut()
 		m.fastLast = true
 	}

@@ -107,7 +107,7 @@ func (m *Module) goOn(n int, mayFast bool) (int, error) {
 	if resting && !m.found {
 		return 0, nil
 	}
-	m.all.Outbox.FindRoom()
+	m.all.Outbox.FindRoom(m.found)
 	m.callOut()
 	m.all.Expire()
 	m.rx.ExpireParts()
@@ -120,7 +120,7 @@ func (m *Module) goOn(n int, mayFast bool) (int, error) {
 	m.all.Acks.Acknowledge()
 	m.all.Overcommit.TendOvercommit()
 	m.all.Buffers.PostAll()
-	m.all.Outbox.FindRoom()
+	m.all.Outbox.FindRoom(m.found)
 	if len(m.all.Port.Leaving) > 0 { // before a notified application connects to the address again
 		m.all.Port.RemoveLeft(m.all.Clock.Now)
 	}

@@ -95,7 +95,10 @@ var policies = []policy{
 		deny: pureDeny,
 	},
 	{dir: "btl/internal/liveness", imports: with(leaves, "hotel"), deny: pureDeny},
-	{dir: "btl/internal/meet", imports: with(leaves, "btl/internal/port", "frag"), deny: pureDeny},
+	{
+		dir:     "btl/internal/meet",
+		imports: with(leaves, "btl/internal/port", "btl/internal/share", "frag"), deny: pureDeny,
+	},
 	{
 		dir: "btl/internal/numbers", imports: []string{"btl/internal/port", "internal/seq"},
 		deny: with(pureDeny, "time"),

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gobtl/btl/internal/share"
 )
 
 // Hosts determines which addresses belong to the same host.
@@ -28,7 +30,7 @@ type Census[E comparable] struct {
 	hosts    Hosts // nil: each address is a host of its own
 	limits   Limits
 	atAddr   map[string][]E
-	atHost   map[string]int32
+	atHost   map[string]*share.Host
 	halves   halves[E]
 	HalfOpen int
 }
@@ -36,7 +38,7 @@ type Census[E comparable] struct {
 // Init makes an empty Census. If the argument "hosts" is nil, each address counts as its own host.
 func (c *Census[E]) Init(hosts Hosts, limits Limits) {
 	*c = Census[E]{
-		hosts: hosts, limits: limits, atAddr: make(map[string][]E), atHost: make(map[string]int32),
+		hosts: hosts, limits: limits, atAddr: make(map[string][]E), atHost: make(map[string]*share.Host),
 		halves: halves[E]{byHost: make(map[string]*crowd[E])},
 	}
 }
@@ -68,10 +70,18 @@ func (c *Census[E]) SameAddress(a, b string) bool {
 // TellsHosts reports whether the fabric can determine which addresses belong to the same host.
 func (c *Census[E]) TellsHosts() bool { return c.hosts != nil }
 
-// The method "enter" adds an endpoint to the counts of its address and its host.
-func (c *Census[E]) enter(ep E, addr string) {
+// The method "enter" adds an endpoint to the counts of its address and its host, and returns the
+// counts of the host.
+func (c *Census[E]) enter(ep E, addr string) *share.Host {
 	c.atAddr[addr] = append(c.atAddr[addr], ep)
-	addTo(c.atHost, c.HostOf(addr), 1)
+	host := c.HostOf(addr)
+	h := c.atHost[host]
+	if h == nil {
+		h = new(share.Host)
+		c.atHost[host] = h
+	}
+	h.Enter()
+	return h
 }
 
 // The method "leave" removes an endpoint from the counts of its address and its host.
@@ -83,12 +93,10 @@ func (c *Census[E]) leave(ep E, addr string) {
 	} else {
 		c.atAddr[addr] = here
 	}
-	addTo(c.atHost, c.HostOf(addr), -1)
-}
-
-func addTo(m map[string]int32, key string, d int32) {
-	if m[key] += d; m[key] == 0 {
-		delete(m, key)
+	host := c.HostOf(addr)
+	h := c.atHost[host]
+	if h.Leave(); h.Endpoints() == 0 {
+		delete(c.atHost, host)
 	}
 }
 
@@ -149,8 +157,11 @@ func (c *Census[E]) AddressFull(addr string, less int) bool {
 // the host.
 func (c *Census[E]) HostFull(addr string, less int) bool {
 	most := c.limits.PerHost
-	return most > 0 && int(c.atHost[c.HostOf(addr)])-less >= most
+	return most > 0 && c.atHost[c.HostOf(addr)].Endpoints()-less >= most
 }
+
+// SoleHost reports whether all endpoints belong to the same host.
+func (c *Census[E]) SoleHost() bool { return len(c.atHost) == 1 }
 
 // Check returns an error if the counts of the Census differ from the actual numbers of endpoints
 // and of half-open endpoints, and nil otherwise.
@@ -164,7 +175,7 @@ func (c *Census[E]) Check(endpoints, half int) error {
 		at += len(here)
 	}
 	for _, here := range c.atHost {
-		byHost += int(here)
+		byHost += here.Endpoints()
 	}
 	switch {
 	case half != c.HalfOpen || half != halves || half > c.limits.HalfOpen:

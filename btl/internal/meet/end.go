@@ -1,5 +1,7 @@
 package meet
 
+import "gobtl/btl/internal/share"
+
 // PeerTag identifies one connection of one incarnation of a peer.
 type PeerTag struct{ Incarnation, Tag uint64 }
 
@@ -14,11 +16,12 @@ type peerKey struct {
 // End identifies an endpoint's connection on both sides. The type parameter E is the type of an
 // endpoint, which contains its End by value.
 type End[E comparable] struct {
-	Tag  uint64   // tag in the packets of the peer, with the slot in its low bits
-	Born uint64   // the number among all endpoints ever made, from 1 on
-	Peer PeerTag  // incarnation and tag of the peer, for packets to the peer
-	Addr string   // name of the peer's command channel
-	rare *rare[E] // nil if nothing in it is set
+	Tag  uint64      // tag in the packets of the peer, with the slot in its low bits
+	Born uint64      // the number among all endpoints ever made, from 1 on
+	Peer PeerTag     // incarnation and tag of the peer, for packets to the peer
+	Addr string      // name of the peer's command channel
+	Host *share.Host // counts of the peer's host, also after the end of the endpoint
+	rare *rare[E]    // nil if nothing in it is set
 	Stage
 }
 

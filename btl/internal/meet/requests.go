@@ -388,6 +388,12 @@ func (s *Handshakes[E]) askAnew(ep E) {
 	hs.Nonces = s.nonces()
 }
 
+func addTo(m map[string]int32, key string, d int32) {
+	if m[key] += d; m[key] == 0 {
+		delete(m, key)
+	}
+}
+
 // errOtherHost means that the peer redirects this side to a module that is not on the peer's host.
 // A peer is not allowed to make this side send Hellos to a host that is not the peer's host.
 var errOtherHost = errors.New("meet: the other module is on another host")

@@ -3,6 +3,7 @@ package meet
 import (
 	"fmt"
 
+	"gobtl/btl/internal/share"
 	"gobtl/internal/slots"
 )
 
@@ -59,6 +60,10 @@ func (t *Table[E]) Len() int { return t.slots.Len() }
 // Sole reports whether the table has exactly one endpoint.
 func (t *Table[E]) Sole() bool { return t.slots.Len() == 1 }
 
+// Soles reports whether the table has exactly one endpoint, and whether it has endpoints of exactly
+// one host.
+func (t *Table[E]) Soles() share.Sole { return share.Sole{Endpoint: t.Sole(), Host: t.SoleHost()} }
+
 // Leads returns the number of endpoints that ByPeer can find, and the number of endpoints that
 // ByAddr can find.
 func (t *Table[E]) Leads() (byPeer, byAddr int) { return len(t.byTag), len(t.byAddr) }
@@ -79,7 +84,7 @@ func (t *Table[E]) Add(ep E, random uint64) {
 	t.births++
 	e.Born = t.births
 	e.Tag, _ = t.slots.Add(random, ep)
-	t.enter(ep, e.Addr)
+	e.Host = t.enter(ep, e.Addr)
 }
 
 // Rename gives an endpoint a new connection tag, but leaves it in its slot.
@@ -103,9 +108,10 @@ func (t *Table[E]) Remove(ep E) {
 	t.leave(ep, e.Addr)
 }
 
-// Move changes the address of an endpoint's peer. The caller must not call Move for an endpoint
-// that is bound to an endpoint of the peer. If a connected endpoint is already registered for the
-// new address, Move leaves this connected endpoint registered.
+// Move changes the address of an endpoint's peer. The endpoint keeps its Host, because the new
+// address belongs to the same host if the fabric can tell hosts apart. The caller must not call
+// Move for an endpoint that is bound to an endpoint of the peer. If a connected endpoint is already
+// registered for the new address, Move leaves this connected endpoint registered.
 func (t *Table[E]) Move(ep E, addr string) {
 	var none E
 	e := t.end(ep)
@@ -118,9 +124,9 @@ func (t *Table[E]) Move(ep E, addr string) {
 		}
 	}
 	e.setDisplaced(none)
+	t.enter(ep, addr) // before it leaves, so that the Host stays
 	t.leave(ep, e.Addr)
 	e.Addr = addr
-	t.enter(ep, addr)
 	if there := t.ByAddr(addr); there != none && t.end(there).State == Connected {
 		t.StandBehind(ep, there)
 	} else {

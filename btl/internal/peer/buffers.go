@@ -83,20 +83,26 @@ func (bu *Buffers) init(sendBuffers int) {
 	}
 }
 
+// mayTake reports whether an endpoint may take one more send buffer if "free" buffers are free.
+func (bu *Buffers) mayTake(ep *Endpoint, free int, sole share.Sole) bool {
+	return share.MayTake(ep.buffers, ep.ID.Host.Buffers, free, len(bu.segs), sole)
+}
+
 // takeRun appends free send buffers for chunks to the slice "run", until the slice has "limit"
 // buffers, or the endpoint has reached its share of the send buffers.
-func (bu *Buffers) takeRun(ep *Endpoint, sole bool, limit int, run []reliability.Token,
-) []reliability.Token {
+func (bu *Buffers) takeRun(ep *Endpoint, limit int, run []reliability.Token) []reliability.Token {
 	const part = 16
+	sole := bu.Peers.Soles()
 	spare := min(spareMax, len(bu.segs)/part)
 	for len(run) < limit {
 		last := len(bu.FreeSegs) - 1
-		if !share.MayHave(int(ep.buffers), last+1-spare, len(bu.segs), sole) {
+		if !bu.mayTake(ep, last+1-spare, sole) {
 			break
 		}
 		run = append(run, bu.FreeSegs[last])
 		bu.FreeSegs = bu.FreeSegs[:last]
 		ep.buffers++
+		ep.ID.Host.Buffers.Take()
 	}
 	return run
 }
@@ -114,12 +120,13 @@ func (bu *Buffers) owner(buf fabric.Buf) *Endpoint {
 // whether the endpoint was allowed to take a send buffer.
 func (bu *Buffers) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	n := len(bu.FreeSegs)
-	if !share.MayHave(int(ep.buffers), n, len(bu.segs), bu.Peers.Sole()) {
+	if !bu.mayTake(ep, n, bu.Peers.Soles()) {
 		return false
 	}
 	*t = bu.FreeSegs[n-1]
 	bu.FreeSegs = bu.FreeSegs[:n-1]
 	ep.buffers++
+	ep.ID.Host.Buffers.Take()
 	return true
 }
 
@@ -135,7 +142,7 @@ func (bu *Buffers) takeBulk(f *Fragment, limit int, run []reliability.Token) []r
 		}
 		run = append(run, t)
 	}
-	return bu.takeRun(ep, bu.Peers.Sole(), limit, run)
+	return bu.takeRun(ep, limit, run)
 }
 
 // If no packet in flight of the endpoint will free a buffer, borrowSeg gives fragment f the send
@@ -162,7 +169,9 @@ func (bu *Buffers) borrowFrom(l *Fragment, t *reliability.Token) bool {
 // wait for a buffer.
 func (bu *Buffers) giveSeg(ep *Endpoint, t reliability.Token) {
 	bu.Sched.SetBlocked(false)
+	bu.Outbox.seekRoom()
 	ep.buffers--
+	ep.ID.Host.Buffers.Give()
 	bu.FreeSegs = append(bu.FreeSegs, t)
 }
 
@@ -339,9 +348,9 @@ func (c *Checker) checkHeld(all *Services) error {
 		if ep == nil {
 			continue
 		}
-		if int(ep.buffers) < c.held[slot] {
-			return fmt.Errorf("endpoint %d counts %d send buffers, %d found", slot, ep.buffers,
-				c.held[slot])
+		if int(ep.buffers) < c.held[slot] || int32(ep.ID.Host.Buffers) < ep.buffers {
+			return fmt.Errorf("endpoint %d counts %d send buffers, its host %d, %d found", slot, ep.buffers,
+				ep.ID.Host.Buffers, c.held[slot])
 		}
 		lent += int(ep.buffers) - c.held[slot]
 	}

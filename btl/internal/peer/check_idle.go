@@ -52,7 +52,7 @@ func (all *Services) idleValues(closed bool) []idleValue {
 		{"free descriptors", len(all.Frags.idle), all.Frags.count},
 		{"regions of fragments", all.Frags.Payloads.Own(), 0},
 		{"half-open endpoints", all.Peers.HalfOpen, 0},
-		{"endpoints that wait for room", len(all.Outbox.wanting), 0},
+		{"endpoints that wait for room", all.Outbox.wanting.Len(), 0},
 		{"kept connection requests", all.Handshakes.Requests(), 0},
 		{"reassembly bytes in use", int(all.Pool.ActiveBytes()), 0},
 	}
@@ -97,10 +97,11 @@ func (ep *Endpoint) checkIdle() error {
 			ep.small.queue.count+ep.large.queue.count, ep.pack.Records())
 	case ep.ID.State == StateConnected && !ep.Snd.Open():
 		return fmt.Errorf("it could send nothing: no credits")
-	case ep.buffers != 0:
-		return fmt.Errorf("it holds %d send buffers", ep.buffers)
-	case ep.descriptors != 0:
-		return fmt.Errorf("it holds %d descriptors of fragments", ep.descriptors)
+	case ep.buffers != 0 || ep.ID.Host.Buffers != 0:
+		return fmt.Errorf("it holds %d send buffers, its host %d", ep.buffers, ep.ID.Host.Buffers)
+	case ep.descriptors != 0 || ep.ID.Host.Descriptors != 0:
+		return fmt.Errorf("it holds %d descriptors of fragments, its host %d", ep.descriptors,
+			ep.ID.Host.Descriptors)
 	case ep.urgent.Len() != 0:
 		return fmt.Errorf("%d of its urgent fragments have not ended", ep.urgent.Len())
 	case ep.Rcv.Held() > 0 && ep.ID.State == StateConnected:

@@ -166,7 +166,11 @@ var tamperings = []struct {
 		b.out.Snd.Post(b.Clock.Now, t, 1, reliability.Data, time.Second)
 	}},
 	{"buffers of an endpoint", "counts", func(b *busy) { b.out.buffers = 1 }},
-	{"buffers lent by an endpoint", "lent", func(b *busy) { b.out.buffers++ }},
+	{"buffers lent by an endpoint", "lent", func(b *busy) {
+		b.out.buffers++
+		b.out.ID.Host.Buffers.Take()
+	}},
+	{"buffers of a host", "its host", func(b *busy) { b.out.ID.Host.Buffers.Give() }},
 
 	{"queued in a wrong state", "queued", func(b *busy) { b.queued.state = fragLent }},
 	{"queued buffer", "queued", func(b *busy) { b.Recovery.Unqueue(b.queued.seg) }},

@@ -45,13 +45,18 @@ func (ds *Descriptors) takeOwn(f *Fragment, sizeBytes int) {
 	}
 }
 
+// mayLend reports whether the limits allow an endpoint one more descriptor.
+func (ds *Descriptors) mayLend(ep *Endpoint, sole share.Sole) bool {
+	most := ds.Config.FragmentsMax
+	left := most - ds.count + len(ds.idle)
+	return share.MayTake(ep.descriptors, ep.ID.Host.Descriptors, left, most, sole)
+}
+
 // lend takes a free descriptor for an endpoint, or allocates a descriptor if the module has fewer
 // than Config.FragmentsMax. lend returns nil if the limits do not allow the endpoint one more
 // descriptor at present.
 func (ds *Descriptors) lend(ep *Endpoint) (f *Fragment) {
-	most := ds.Config.FragmentsMax
-	left := most - ds.count + len(ds.idle)
-	if !share.MayHave(int(ep.descriptors), left, most, ds.Peers.Sole()) {
+	if !ds.mayLend(ep, ds.Peers.Soles()) {
 		return nil
 	}
 	if n := len(ds.idle); n > 0 {
@@ -63,6 +68,7 @@ func (ds *Descriptors) lend(ep *Endpoint) (f *Fragment) {
 	}
 	f.Ep, f.state = ep, fragLent
 	ep.descriptors++
+	ep.ID.Host.Descriptors.Take()
 	ds.lent++
 	return f
 }
@@ -74,6 +80,8 @@ func (ds *Descriptors) giveBack(f *Fragment) {
 		ds.lent--
 	}
 	f.Ep.descriptors--
+	f.Ep.ID.Host.Descriptors.Give()
+	ds.Outbox.seekRoom()
 	f.Ep.urgent.Give(f.urgent)
 	ds.giveOwn(f)
 	f.message = message{}

@@ -40,6 +40,7 @@ func (en Endings) End(ep *Endpoint, ev Event, err error) {
 func (en Endings) remove(ep *Endpoint) {
 	en.Dirty = true
 	en.Sched.SetBlocked(false)
+	en.Outbox.seekRoom()
 	en.Acks.Settle(&ep.Rcv)
 	if ep.Expects != nil {
 		ep.Expects.End()

@@ -75,7 +75,7 @@ type arriving struct {
 type route struct {
 	cmdAddr      fabric.Addr
 	dataAddr     fabric.Addr
-	MTU          int   // largest datagram that is sent now
+	mtu          int32 // largest datagram that is sent now
 	mtuMost      int32 // largest datagram that both sides accept
 	tinyMost     int32 // largest datagram on the command channel that both sides accept
 	FragBytesMax uint32
@@ -106,11 +106,14 @@ func (r *route) addrOn(by via) fabric.Addr {
 }
 
 // UseSize sets the size of the largest datagram that this side may send to the peer.
-func (r *route) UseSize(mtuBytes int) { r.MTU = mtuBytes }
+func (r *route) UseSize(mtuBytes int) { r.mtu = int32(mtuBytes) }
+
+// MTU returns the size of the largest datagram that is sent to the peer at present.
+func (r *route) MTU() int { return int(r.mtu) }
 
 // Tiny returns the size of the largest datagram that is sent to the peer on the command channel at
 // present.
-func (r *route) Tiny() int { return min(int(r.tinyMost), r.MTU) }
+func (r *route) Tiny() int { return int(min(r.tinyMost, r.mtu)) }
 
 // The type "ending" contains the state of an endpoint that is being closed by this side, or that
 // has ended.

@@ -101,7 +101,7 @@ func (ep *Endpoint) overtakes(f *Fragment) bool {
 // one packet urgent, so that it is sent before the endpoint's queued fragments.
 func (f *Fragment) hurry() {
 	ep := f.Ep
-	if f.Op != nil || f.put || f.packetBytes() > ep.MTU || ep.Flushes.Fenced() {
+	if f.Op != nil || f.put || f.packetBytes() > ep.MTU() || ep.Flushes.Fenced() {
 		return
 	}
 	c, _ := ep.way(f.packetBytes())
@@ -141,7 +141,7 @@ const spareMax = 8
 // BulkRoom returns the number of packets of large fragments that the send window allows at present.
 func (ep *Endpoint) BulkRoom() int {
 	const share = 16
-	room := ep.Snd.RoomOf(ep.MTU)
+	room := ep.Snd.RoomOf(ep.MTU())
 	return room - min(spareMax, (ep.Snd.InFlight()+room)/share)
 }
 
@@ -225,7 +225,7 @@ func (tx Sender) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 		case tx.Packs.mixes(ep, f.queue.first):
 			size = tx.Packs.sendMixed(ep)
 			ep.sentLarge(size)
-		case f.queue.first.cursor == 0 && f.queue.first.packetBytes() <= ep.MTU: // the MTU has grown
+		case f.queue.first.cursor == 0 && f.queue.first.packetBytes() <= ep.MTU(): // the MTU has grown
 			size = tx.sendFrag(ep, f.queue.first)
 			ep.sentLarge(size)
 		case f.queue.first.noticeDue():

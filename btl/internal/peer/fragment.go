@@ -112,7 +112,7 @@ func (ds *Descriptors) Alloc(ep *Endpoint, tag uint8, sizeBytes int) (*Fragment,
 		return nil, err
 	}
 	f.tag = tag
-	if sizeBytes <= segmentRoom(ep.MTU, frag.KindFrag) {
+	if sizeBytes <= segmentRoom(ep.MTU(), frag.KindFrag) {
 		if !ds.Buffers.takeSeg(ep, &f.seg) {
 			ds.FreeFrag(f)
 			return nil, ds.Outbox.again(ep, wantsFragment)

@@ -94,7 +94,7 @@ func (h handshakeHost) Adopt(ep *Endpoint, data []byte, named *frag.Name) error 
 	}
 	h.leaveAddr(ep.dataAddr)
 	ep.dataAddr = dataAddr
-	tinyBytes, mtuBytes := ep.Tiny(), ep.MTU
+	tinyBytes, mtuBytes := ep.Tiny(), ep.MTU()
 	if named != nil {
 		tinyBytes, mtuBytes = int(named.CommandBytes), int(named.MTUBytes)
 	}

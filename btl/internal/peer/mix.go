@@ -32,7 +32,7 @@ const (
 // mixable reports whether a large fragment is allowed to share its first and its last packet with a
 // second large fragment.
 func (pk Packs) mixable(ep *Endpoint, f *Fragment) bool {
-	return !ep.ID.Counted && ep.MTU <= mixMTUBytesMax && pk.Config.PackBytes > 1 && f.flags() == 0 &&
+	return !ep.ID.Counted && ep.MTU() <= mixMTUBytesMax && pk.Config.PackBytes > 1 && f.flags() == 0 &&
 		!f.Data.Scattered() && f.tag <= frag.TagUserMax && !ep.Flushes.Behind(f.fence)
 }
 
@@ -50,7 +50,7 @@ func (pk Packs) mixes(ep *Endpoint, f *Fragment) bool {
 		}
 		head += frag.PieceExtraBytes
 	}
-	left := ep.MTU - frag.FragHeaderBytes - head - rest
+	left := ep.MTU() - frag.FragHeaderBytes - head - rest
 	return left >= frag.RecordHeaderBytes+min(int(next.size), frag.PieceExtraBytes+pieceBytesMin)
 }
 
@@ -126,7 +126,7 @@ func (pk Packs) sendMixed(ep *Endpoint) int {
 // reports whether it has added bytes of the fragment, which requires that at least one byte fits,
 // and that the fragment is allowed to share a packet.
 func (x *mix) add(ep *Endpoint, f *Fragment) bool {
-	room := ep.MTU - x.bytes - frag.RecordHeaderBytes
+	room := ep.MTU() - x.bytes - frag.RecordHeaderBytes
 	if !ep.All.Packs.mixable(ep, f) || ep.holds(f) {
 		return false
 	}
@@ -146,7 +146,7 @@ func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 		return false
 	}
 	ep.numberFragment(f)
-	f.first, f.chunk = uint16(room), uint16(ep.MTU-frag.ChunkHeaderBytes)
+	f.first, f.chunk = uint16(room), uint16(ep.MTU()-frag.ChunkHeaderBytes)
 	x.putPiece(f, f.Data.Bytes[:room])
 	x.begins = f
 	return true

@@ -23,8 +23,9 @@ type Outbox struct {
 	byes    fragmentList // ended Byes of the transport itself, if the application uses Pull
 	notices fifo.List[Notice]
 
-	wanting   []*Endpoint // endpoints whose caller got ErrAgain and waits for room
-	tellsRoom bool        // a function waits for room
+	wanting   fifo.List[*Endpoint] // endpoints whose caller got ErrAgain and waits for room
+	unseen    int                  // of these, to be examined by FindRoom; can be too large
+	tellsRoom bool                 // a function waits for room
 
 	Pulled bool // the application polls with Pull, and no callback is called
 }

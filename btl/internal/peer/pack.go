@@ -58,7 +58,7 @@ func (ep *Endpoint) unbatched() bool {
 
 // packBytesMax returns the maximum datagram size, in bytes, of a shared packet to the peer of an
 // endpoint.
-func (pk Packs) packBytesMax(ep *Endpoint) int { return min(ep.MTU, pk.Config.PackBytes) }
+func (pk Packs) packBytesMax(ep *Endpoint) int { return min(ep.MTU(), pk.Config.PackBytes) }
 
 // fits reports whether a fragment of sizeBytes is small enough to share a packet.
 func (pk Packs) fits(ep *Endpoint, sizeBytes int) bool {

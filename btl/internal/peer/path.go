@@ -23,7 +23,7 @@ type Path struct {
 // PathState returns the measured properties of the path to the peer.
 func (ep *Endpoint) PathState() Path {
 	return Path{
-		PathState: ep.Snd.Path(), MTUBytes: ep.MTU, MTUBytesMost: int(ep.mtuMost),
+		PathState: ep.Snd.Path(), MTUBytes: ep.MTU(), MTUBytesMost: int(ep.mtuMost),
 		Holes: ep.Path.Holes(), MTUWhy: ep.Path.Why(ep.ID.Counted),
 	}
 }
@@ -37,12 +37,12 @@ func (ep *Endpoint) holds(f *Fragment) bool {
 
 // tooLarge reports whether a packet of sizeBytes must be sent in several Parts (slices that fit
 // into datagrams).
-func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.MTU && !ep.ID.Counted }
+func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.MTU() && !ep.ID.Counted }
 
 // partsRoom returns the number of packets of sizeBytes that can be sent in Parts (slices that fit
 // into datagrams) at present.
 func (wr *Writer) partsRoom(ep *Endpoint, sizeBytes int) int {
-	count, _ := frag.PartsOf(sizeBytes, ep.MTU)
+	count, _ := frag.PartsOf(sizeBytes, ep.MTU())
 	return min(wr.Port.FreeParts(), wr.Port.Data.Room()) / count
 }
 

@@ -22,7 +22,7 @@ func (tx Sender) moveLarge(ep *Endpoint) {
 	moved := false
 	for f := ep.small.queue.first; f != nil; {
 		next := f.next
-		if f.packetBytes() > ep.MTU {
+		if f.packetBytes() > ep.MTU() {
 			tx.moveToLarge(ep, f)
 			moved = true
 		}
@@ -81,9 +81,9 @@ func (ep *Endpoint) cannotTake(f *Fragment) error {
 
 // Resize sets the maximum size of datagrams to the peer.
 func (tx Sender) Resize(ep *Endpoint, sizeBytes int) {
-	if was := ep.MTU; was != sizeBytes {
+	if was := ep.MTU(); was != sizeBytes {
 		ep.UseSize(sizeBytes)
-		if ep.MTU < was {
+		if ep.MTU() < was {
 			tx.Count[stats.CntPathLowered]++
 			tx.moveLarge(ep)
 		} else {

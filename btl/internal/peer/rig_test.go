@@ -182,7 +182,7 @@ func (st *station) pass() {
 		}
 		c.PostReceives()
 	}
-	st.Outbox.FindRoom()
+	st.Outbox.FindRoom(true)
 	st.callOut()
 	st.Expire()
 	st.Sent.SendAgain()

@@ -2,8 +2,7 @@ package peer
 
 import (
 	"fmt"
-
-	"gobtl/btl/internal/share"
+	"math"
 )
 
 // wants is a set of the kinds of calls that have returned ErrAgain on an endpoint.
@@ -22,21 +21,36 @@ func (ob *Outbox) again(ep *Endpoint, what wants) error {
 		return ErrAgain
 	}
 	if ep.wants == 0 {
-		ob.wanting = append(ob.wanting, ep)
+		ob.wanting.Push(ep)
 		ob.Rest.Stir()
+	}
+	if ep.wants&what == 0 {
+		ob.seekRoom()
 	}
 	ep.wants |= what
 	return ErrAgain
 }
 
-// FindRoom queues a notification for each endpoint on which a call that has returned ErrAgain can
-// succeed at present.
-func (ob *Outbox) FindRoom() {
-	if len(ob.wanting) == 0 { // the usual case
+// roomLooks is the maximum number of waiting endpoints that one call of FindRoom examines, so that
+// the time of a pass does not depend on the number of waiting endpoints.
+const roomLooks = 4
+
+// FindRoom examines some endpoints on which a call has returned ErrAgain. If such a call can
+// succeed at present, FindRoom queues a notification, and otherwise the endpoint goes to the end of
+// the list. The argument "found" of FindRoom says whether a poll has found a completion, which can
+// open a window or free room in a channel. If nothing has changed since all endpoints were
+// examined, one call examines one endpoint.
+func (ob *Outbox) FindRoom(found bool) {
+	waiting := ob.wanting.Len()
+	if ob.unseen = min(ob.unseen, waiting); waiting == 0 { // the usual case
 		return
 	}
-	n := 0
-	for _, ep := range ob.wanting {
+	if found {
+		ob.unseen = waiting
+	}
+	for range max(1, min(ob.unseen, roomLooks)) {
+		ep, _ := ob.wanting.Pop()
+		ob.unseen = max(0, ob.unseen-1)
 		switch {
 		case ep.Err() != nil || ep.wants == 0:
 			ep.wants = 0
@@ -44,48 +58,40 @@ func (ob *Outbox) FindRoom() {
 			ep.wants = 0
 			ob.notices.Push(Notice{Ep: ep, Kind: NoteRoom})
 		default:
-			ob.wanting[n] = ep
-			n++
+			ob.wanting.Push(ep)
 		}
 	}
-	clear(ob.wanting[n:])
-	ob.wanting = ob.wanting[:n]
 }
 
-// roomDue reports whether FindRoom would queue a notification.
-func (ob *Outbox) roomDue() bool {
-	for _, ep := range ob.wanting {
-		if ep.Err() == nil && ob.hasRoom(ep) {
-			return true
-		}
-	}
-	return false
-}
+// seekRoom makes the next calls of FindRoom examine all waiting endpoints, because resources have
+// become free.
+func (ob *Outbox) seekRoom() { ob.unseen = math.MaxInt }
+
+// roomDue reports whether FindRoom has to examine further endpoints.
+func (ob *Outbox) roomDue() bool { return ob.unseen > 0 && ob.wanting.Len() > 0 }
 
 // hasRoom reports whether a call that has returned ErrAgain would succeed if the application
 // repeated the call now.
 func (ob *Outbox) hasRoom(ep *Endpoint) bool {
-	sole := ob.Peers.Sole()
-	if !share.MayHave(int(ep.buffers), len(ob.Buffers.FreeSegs), len(ob.Buffers.segs), sole) {
+	sole := ob.Peers.Soles()
+	if !ob.Buffers.mayTake(ep, len(ob.Buffers.FreeSegs), sole) {
 		return false
 	}
 	if ep.wants&wantsImmediate != 0 && ep.ID.State == StateConnected && ep.overtakes(nil) &&
 		ep.Snd.Open() && ob.Port.Command.Room() > 0 {
 		return true
 	}
-	most := ob.Config.FragmentsMax
-	asks := ep.wants&wantsAsk != 0 && ob.Remote.MayGet(ep.Remote, sole)
-	return (asks || ep.wants&wantsFragment != 0) &&
-		share.MayHave(int(ep.descriptors), most-ob.Frags.count+len(ob.Frags.idle), most, sole)
+	asks := ep.wants&wantsAsk != 0 && ob.Remote.MayGet(ep.Remote, sole.Endpoint)
+	return (asks || ep.wants&wantsFragment != 0) && ob.Frags.mayLend(ep, sole)
 }
 
 func (*Checker) checkWanting(all *Services) error {
-	for i, ep := range all.Outbox.wanting {
+	for i, ep := range all.Outbox.wanting.All() {
 		if ep.wants == 0 || ep.All != all {
 			return fmt.Errorf("endpoint %d of those that want room wants none", i)
 		}
 	}
-	listed := len(all.Outbox.wanting)
+	listed := all.Outbox.wanting.Len()
 	for _, ep := range all.Peers.All() {
 		if ep != nil && ep.wants != 0 {
 			listed--

@@ -156,7 +156,7 @@ func (tx Sender) fastSend(ep *Endpoint, f *Fragment, unbatched bool) bool {
 		c, to = &tx.Port.Data, ep.dataAddr
 		burst := unbatched && !ep.quiet()
 		unbatched = unbatched && !burst
-		if size > ep.MTU || !unbatched && tx.Sched.Waiting() > 0 || burst && tx.Packs.packable(ep, f) {
+		if size > ep.MTU() || !unbatched && tx.Sched.Waiting() > 0 || burst && tx.Packs.packable(ep, f) {
 			return false
 		}
 	}
@@ -250,7 +250,7 @@ func (tx Sender) enqueue(ep *Endpoint, f *Fragment) {
 	if f.hasSeg {
 		tx.Recovery.Queue(f.seg)
 	}
-	f.large = f.isBye() || f.packetBytes() > ep.MTU
+	f.large = f.isBye() || f.packetBytes() > ep.MTU()
 	if f.large && f.hasSeg { // the buffer was lent when packets were larger
 		tx.Buffers.unfill(f)
 	}
@@ -319,7 +319,7 @@ func (tx Sender) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	head := frag.HeaderBytes(frag.KindChunk, f.flags())
 	packet := int(f.chunk)
 	if f.cursor == 0 || f.put {
-		packet = ep.evenly(int(f.size-f.cursor), ep.MTU-head)
+		packet = ep.evenly(int(f.size-f.cursor), ep.MTU()-head)
 	}
 	limit := min(budget, ep.roomOn(c), port.BatchMax/2-len(c.Batch), ep.BulkRoom(),
 		1+(quantum-1)/(head+packet), tx.Packs.chunksOf(ep, f, packet))

@@ -240,7 +240,7 @@ func segmentRoom(sizeBytes int, kind frag.Kind) int {
 func (all *Services) MayRest() bool {
 	return all.Sched.Waiting() == 0 && all.Sched.Packs == 0 && !all.Credits.Stretched() &&
 		all.Overcommit.measure == nil && len(all.Port.Leaving) == 0 &&
-		!all.Port.ReceivesPending() && len(all.Outbox.wanting) == 0
+		!all.Port.ReceivesPending() && all.Outbox.wanting.Len() == 0
 }
 
 // Deadline returns the time by which the endpoints need the next call of Progress, even if no

@@ -30,7 +30,7 @@ func (ds *Descriptors) takeVector(ep *Endpoint, pieces [][]byte) (*Fragment, err
 // small, settleVector looks up which of its memory blocks are registered with the fabric.
 func (ds *Descriptors) settleVector(f *Fragment) (*Fragment, error) {
 	if f.size == 0 || int(f.size) < payload.GatherBytesMin && !f.put &&
-		int(f.size) <= segmentRoom(f.Ep.MTU, frag.KindFrag) {
+		int(f.size) <= segmentRoom(f.Ep.MTU(), frag.KindFrag) {
 		if ep := f.Ep; !ds.Buffers.takeSeg(ep, &f.seg) {
 			ds.FreeFrag(f)
 			return nil, ds.Outbox.again(ep, wantsFragment)

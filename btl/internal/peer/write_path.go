@@ -41,7 +41,7 @@ func (wr *Writer) putParts(ep *Endpoint, t reliability.Token) {
 		tail = s.frag.Data.Gathered(s.gatherAt, s.gatherLen)
 	}
 	n := wr.Buffers.seqOf(t)
-	_, slice := frag.PartsOf(total, ep.MTU)
+	_, slice := frag.PartsOf(total, ep.MTU())
 	for at := 0; at < total; at += slice {
 		b := wr.Port.TakePart(ep.dataAddr)
 		number := ep.Numbers.Take(&wr.Buffers.Source, ViaData, 1)

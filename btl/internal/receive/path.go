@@ -158,8 +158,8 @@ func (as *Asides) check() error {
 			}
 			continue
 		}
-		if err := as.Timers.Paths.Check(ep, ep.MTU); err != nil {
-			return fmt.Errorf("endpoint %d: packets of %d bytes: %w", ep.ID.Slot(), ep.MTU, err)
+		if err := as.Timers.Paths.Check(ep, ep.MTU()); err != nil {
+			return fmt.Errorf("endpoint %d: packets of %d bytes: %w", ep.ID.Slot(), ep.MTU(), err)
 		}
 	}
 	if kept > 0 && as.expireAt == mono.Never {

@@ -13,8 +13,58 @@
 //	|                |            |   few   |  one each   |
 //	                  as many as are free here may one of several hold
 //
-// The package has no state.
+// All endpoints of a host together have the same threshold as a single endpoint. Without this
+// threshold of hosts, one host could use up the resource with many endpoints. The threshold of
+// hosts does not apply to the first item of an endpoint, so that every endpoint can make progress.
+// The threshold of hosts does not apply either while all endpoints belong to the same host.
+//
+// The functions of the package have no state. The counts of a host are in its Host, to which each
+// endpoint of the host has a pointer.
 package share
+
+// Items is the number of items of one resource that the endpoints of a host together hold.
+type Items int32
+
+// Take counts one more item.
+func (n *Items) Take() { *n++ }
+
+// Give counts one item less.
+func (n *Items) Give() { *n-- }
+
+// Host contains the counts of one host.
+type Host struct {
+	endpoints   int
+	Buffers     Items // send buffers
+	Descriptors Items // descriptors of fragments
+}
+
+// Enter counts one more endpoint of the host.
+func (h *Host) Enter() { h.endpoints++ }
+
+// Leave counts one endpoint of the host less.
+func (h *Host) Leave() { h.endpoints-- }
+
+// Endpoints returns the number of endpoints of the host. A nil Host has no endpoint.
+func (h *Host) Endpoints() int {
+	if h == nil {
+		return 0
+	}
+	return h.endpoints
+}
+
+// Sole says which endpoints have no others beside them.
+type Sole struct {
+	Endpoint bool // the endpoint is the only one
+	Host     bool // all endpoints belong to the same host
+}
+
+// MayTake reports whether an endpoint of a host may take one more item. The arguments "held",
+// "free" and "all" of MayTake are those of MayHave. The argument "ofHost" of MayTake is the number
+// of items that all endpoints of the host hold.
+func MayTake(held int32, ofHost Items, free, all int, sole Sole) bool {
+	return MayHave(int(held), free, all, sole.Endpoint) &&
+		(sole.Host || held == 0 || MayHave(int(ofHost), free, all, false))
+}
 
 // NewcomersShare sets the size of the reserve (the items for endpoints that hold few items), which
 // is 1/NewcomersShare of all items. While only items of the reserve are free, an endpoint may hold

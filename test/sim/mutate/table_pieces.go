@@ -79,8 +79,8 @@ var pieceMutations = []mutation{
 		name:  "pieces-at-small-mtu",
 		fault: "large fragments share no packets at the MTU of Ethernet",
 		in:    "btl/internal/peer",
-		old:   "$ep.MTU <= mixMTUBytesMax",
-		new:   "$ep.MTU <= 1",
+		old:   "$ep.MTU() <= mixMTUBytesMax",
+		new:   "$ep.MTU() <= 1",
 		test:  "./btl -run TestStreamApart",
 	},
 }

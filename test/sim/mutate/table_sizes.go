@@ -46,7 +46,7 @@ var sizeMutations = []mutation{
 		name:  "parts-not-sent",
 		fault: "a packet that is too large for the path is sent again as it is",
 		in:    "btl/internal/peer",
-		old:   "return sizeBytes > $ep.MTU && !$ep.ID.Counted",
+		old:   "return sizeBytes > $ep.MTU() && !$ep.ID.Counted",
 		new:   "return sizeBytes > 1<<20 && !$ep.ID.Counted",
 		test:  "./btl -run TestPartsCarryAll",
 	},

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/errs"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -26,7 +26,7 @@ func TestCloseWith(t *testing.T) {
 			return a.Err() != nil && b.Err() != nil
 		})
 		l.step(time.Microsecond)
-		var why *peer.EndedError
+		var why *errs.EndedError
 		ends := l.ends(1, b)
 		if len(ends) != 1 || ends[0].ev != EventClosed || !errors.Is(ends[0].err, ErrPeerClosed) ||
 			!errors.As(ends[0].err, &why) || !why.Owner || why.Code != code {
@@ -79,7 +79,7 @@ func TestAbortIsTold(t *testing.T) {
 			}
 			continue
 		}
-		var why *peer.EndedError
+		var why *errs.EndedError
 		ends := l.ends(1, b)
 		if len(ends) != 1 || ends[0].ev != EventFailed || !errors.As(ends[0].err, &why) || why.Owner ||
 			why.Code != frag.ByeAborted || !errors.Is(ends[0].err, ErrPeerClosed) {
@@ -115,7 +115,7 @@ func TestEndAtOnce(t *testing.T) {
 		}
 		s.take()
 		say(s.next + window)
-		var why *peer.EndedError
+		var why *errs.EndedError
 		if !errors.As(ep.Err(), &why) || why.Code != code || why.Owner {
 			t.Errorf("code %d: %v", code, ep.Err())
 		}

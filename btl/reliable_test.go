@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/errs"
 	"gobtl/fabric"
 	"gobtl/fabric/impair"
 	"gobtl/fabric/sim"
@@ -317,7 +317,7 @@ func TestReliableLost(t *testing.T) {
 		if !errors.Is(lost, ErrLost) || counter(r.mods[1], CntDropLost) != 1 {
 			t.Errorf("the receiver ended with %v", lost)
 		}
-		var told *peer.EndedError
+		var told *errs.EndedError
 		if !errors.As(ep.Err(), &told) || told.Code != frag.ByeBroken || asks && !errors.As(end, &told) {
 			t.Errorf("the sender ended with %v, its send with %v", ep.Err(), end)
 		}

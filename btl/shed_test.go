@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/errs"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 )
@@ -85,7 +85,7 @@ func TestStalledGivesMemoryBack(t *testing.T) {
 			l.until("the end of the slow one", 200*time.Microsecond, 20*timeout, func() bool {
 				return *first != nil
 			})
-			var why *peer.EndedError
+			var why *errs.EndedError
 			if shed := errors.As(*first, &why) && why.Code == frag.ByeShed; shed != c.ended {
 				t.Errorf("the slow one ends with %v", *first)
 			}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/errs"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -69,7 +69,7 @@ func TestLyingReceiver(t *testing.T) {
 					break
 				}
 			}
-			withheld, told := counter(l.mods[0], CntWithheld), new(peer.EndedError)
+			withheld, told := counter(l.mods[0], CntWithheld), new(errs.EndedError)
 			switch {
 			case withheld == 0:
 				t.Errorf("of %d packets none was withheld", packets)

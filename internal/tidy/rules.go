@@ -80,6 +80,7 @@ var policies = []policy{
 	},
 	{dir: "btl/internal/backoff", imports: []string{"internal/mono"}, deny: pureDeny},
 	{dir: "btl/internal/clock", imports: []string{"internal/mono"}, deny: pureDeny},
+	{dir: "btl/internal/errs", imports: []string{"frag"}, deny: with(pureDeny, "time")},
 	{dir: "btl/internal/flush", imports: []string{"internal/seq"}, deny: with(pureDeny, "time")},
 	{
 		dir:     "btl/internal/inbound",
@@ -131,7 +132,8 @@ var policies = []policy{
 	{dir: "btl/internal/stats", deny: with(pureDeny, "time")},
 	{
 		dir: "btl/internal/peer",
-		imports: with(leaves, "btl/internal/backoff", "btl/internal/clock", "btl/internal/flush",
+		imports: with(leaves, "btl/internal/backoff", "btl/internal/clock", "btl/internal/errs",
+			"btl/internal/flush",
 			"btl/internal/inbound", "btl/internal/landing", "btl/internal/liveness",
 			"btl/internal/meet", "btl/internal/numbers", "btl/internal/owed", "btl/internal/pack",
 			"btl/internal/path", "btl/internal/payload", "btl/internal/pmtu", "btl/internal/port",
@@ -142,14 +144,16 @@ var policies = []policy{
 	},
 	{
 		dir: "btl/internal/receive",
-		imports: with(leaves, "btl/internal/inbound", "btl/internal/keep", "btl/internal/landing",
+		imports: with(leaves, "btl/internal/errs", "btl/internal/inbound", "btl/internal/keep",
+			"btl/internal/landing",
 			"btl/internal/payload", "btl/internal/peer", "btl/internal/port", "btl/internal/remote",
 			"btl/internal/stats", "fabric", "frag", "reliability"),
 		deny: pureDeny,
 	},
 	{
 		dir: "btl",
-		imports: with(leaves, "btl/internal/keep", "btl/internal/meet", "btl/internal/numbers",
+		imports: with(leaves, "btl/internal/errs", "btl/internal/keep", "btl/internal/meet",
+			"btl/internal/numbers",
 			"btl/internal/payload", "btl/internal/peer", "btl/internal/port",
 			"btl/internal/receive", "btl/internal/regcache", "btl/internal/remote",
 			"btl/internal/setting", "btl/internal/snapshot", "btl/internal/stats", "fabric",

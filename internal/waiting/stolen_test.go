@@ -33,7 +33,8 @@ func TestStolen(t *testing.T) {
 	if c := p.Counts(); c.State != Stolen || c.Stolen != 1 || c.Apart != 0 {
 		t.Errorf("%+v", c)
 	}
-	if p.Begin(now); p.Empty(now.Add(besideSpin*wakeFirst-us)) != Poll || p.Empty(now.Add(besideSpin*wakeFirst)) != Sleep {
+	const brief = besideSpin * wakeFirst
+	if p.Begin(now); p.Empty(now.Add(brief-us)) != Poll || p.Empty(now.Add(brief)) != Sleep {
 		t.Error("it does not spin for as long as two wake-ups cost")
 	}
 	now = now.Add(stolenFor)

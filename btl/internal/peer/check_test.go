@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/flush"
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
@@ -93,7 +94,7 @@ var tamperings = []struct {
 	{"slot", "slot", func(b *busy) { b.in.ID.Tag = b.out.ID.Tag }},
 	{"tag", "not its own", func(b *busy) { b.in.ID.Tag ^= 1 << 63 }},
 	{"state", "share of the credits", func(b *busy) { b.in.joined = false }},
-	{"error", "has ended", func(b *busy) { b.in.needEnding().err = ErrPeerDead }},
+	{"error", "has ended", func(b *busy) { b.in.needEnding().err = errs.ErrPeerDead }},
 	{"half open", "half open", func(b *busy) { b.Peers.HalfOpen++ }},
 	{"timer forgotten", "no timer", func(b *busy) {
 		b.in.Life = liveness.Watch{Peer: b.in.Life.Peer}

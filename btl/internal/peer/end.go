@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/stats"
@@ -16,7 +17,7 @@ type Endings struct{ *Services }
 // byeDone ends an endpoint whose Bye was acknowledged or cannot be sent.
 func (en Endings) byeDone(ep *Endpoint) {
 	if ep.Err() == nil {
-		en.End(ep, EventClosed, ErrClosed)
+		en.End(ep, EventClosed, errs.ErrClosed)
 	}
 }
 
@@ -49,7 +50,7 @@ func (en Endings) remove(ep *Endpoint) {
 	en.returnCredits(ep)
 	en.Peers.Remove(ep)
 	cancelAt := en.Clock.Now
-	if !errors.Is(ep.Err(), ErrPeerDead) {
+	if !errors.Is(ep.Err(), errs.ErrPeerDead) {
 		cancelAt = cancelAt.Add(port.CancelAfter)
 	}
 	en.Port.RemoveLater(ep.cmdAddr, cancelAt)
@@ -60,7 +61,7 @@ func (en Endings) remove(ep *Endpoint) {
 // err.
 func (en Endings) fail(ep *Endpoint, ev Event, err error) {
 	if err == nil {
-		err = ErrClosed
+		err = errs.ErrClosed
 	}
 	ep.needEnding().err = err
 	en.Sent.abandon(ep, err)
@@ -80,7 +81,7 @@ func (en Endings) fail(ep *Endpoint, ev Event, err error) {
 	if ev == EventFailed {
 		en.Count[stats.CntPeersFailed]++
 	}
-	if errors.Is(err, ErrClosed) {
+	if errors.Is(err, errs.ErrClosed) {
 		err = nil
 	}
 	en.Outbox.note(ep, ev, err)
@@ -112,16 +113,16 @@ func (en Endings) EndRestarted(tag uint64, r frag.Reject, source []byte) bool {
 		!ep.Life.AnswersLife(r.Nonce) || len(source) != 0 && string(source) != ep.ID.Addr {
 		return false
 	}
-	en.End(ep, EventFailed, ErrPeerRestarted)
+	en.End(ep, EventFailed, errs.ErrPeerRestarted)
 	return true
 }
 
 // PeerClosed ends an endpoint whose peer has sent a Bye. For the time CloseTimeout, the endpoint
 // still acknowledges retransmissions of the Bye.
 func (en Endings) PeerClosed(ep *Endpoint) {
-	err := WhyEnded(ep.Bye.Code)
+	err := errs.WhyEnded(ep.Bye.Code)
 	if ep.Closing {
-		err = ErrClosed // both sides have closed at the same time
+		err = errs.ErrClosed // both sides have closed at the same time
 	}
 	en.Peers.Linger(ep)
 	en.fail(ep, EventClosed, err)

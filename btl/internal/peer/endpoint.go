@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/flush"
 	"gobtl/btl/internal/inbound"
 	"gobtl/btl/internal/landing"
@@ -154,7 +155,7 @@ func (ep *Endpoint) usable() error {
 	case ep.Err() != nil:
 		return ep.Err()
 	case ep.Closing:
-		return ErrClosed
+		return errs.ErrClosed
 	}
 	return nil
 }
@@ -178,7 +179,7 @@ func (en Endings) Close(ep *Endpoint, now mono.Time, code uint16) {
 	}
 	ep.Closing = true
 	if ep.ID.State != StateConnected && !ep.waiting() {
-		en.End(ep, EventClosed, ErrClosed)
+		en.End(ep, EventClosed, errs.ErrClosed)
 		return
 	}
 	// The descriptor of a Bye is not taken from the pool, because the pool can be empty.
@@ -203,7 +204,7 @@ func (en Endings) beginClose(ep *Endpoint) {
 func (en Endings) Abort(ep *Endpoint) {
 	en.Rest.Stir()
 	if ep.Err() == nil {
-		en.EndTelling(ep, frag.ByeAborted, EventClosed, ErrClosed)
+		en.EndTelling(ep, frag.ByeAborted, EventClosed, errs.ErrClosed)
 	}
 }
 

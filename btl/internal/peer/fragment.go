@@ -3,6 +3,7 @@ package peer
 import (
 	"fmt"
 
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/payload"
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric"
@@ -91,7 +92,7 @@ func (ds *Descriptors) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 		return nil, err
 	}
 	if size > int(min(ep.FragBytesMax, ds.Config.FragmentBytesMax)) {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, size,
+		return nil, fmt.Errorf("%w: %d bytes, at most %d to this peer", errs.ErrTooLarge, size,
 			min(ep.FragBytesMax, ds.Config.FragmentBytesMax))
 	}
 	f := ds.lend(ep)
@@ -105,7 +106,7 @@ func (ds *Descriptors) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 // Alloc does the work of btl.Endpoint.Alloc.
 func (ds *Descriptors) Alloc(ep *Endpoint, tag uint8, sizeBytes int) (*Fragment, error) {
 	if tag > frag.TagUserMax {
-		return nil, ErrTag
+		return nil, errs.ErrTag
 	}
 	f, err := ds.takeFrag(ep, sizeBytes)
 	if err != nil {
@@ -129,7 +130,7 @@ func (ds *Descriptors) Alloc(ep *Endpoint, tag uint8, sizeBytes int) (*Fragment,
 // Prepare does the work of btl.Endpoint.Prepare.
 func (ds *Descriptors) Prepare(ep *Endpoint, tag uint8, mem []byte) (*Fragment, error) {
 	if tag > frag.TagUserMax {
-		return nil, ErrTag
+		return nil, errs.ErrTag
 	}
 	f, err := ds.takeFrag(ep, len(mem))
 	if err != nil {
@@ -147,7 +148,7 @@ func (ds *Descriptors) PreparePut(ep *Endpoint, mem []byte, target remote.Handle
 	if offset+uint64(len(mem)) < offset {
 		// PreparePut refuses a put whose end offset exceeds the range of uint64, because the peer would
 		// drop this malformed put without an answer.
-		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, len(mem), offset)
+		return nil, fmt.Errorf("%w: %d bytes at offset %d", errs.ErrRemoteAccess, len(mem), offset)
 	}
 	f, err := ds.takeFrag(ep, len(mem))
 	if err != nil {
@@ -162,7 +163,7 @@ func (ds *Descriptors) PreparePut(ep *Endpoint, mem []byte, target remote.Handle
 // Free does the work of btl.Endpoint.Free.
 func (ds *Descriptors) Free(ep *Endpoint, f *Fragment) error {
 	if f.state != fragLent || f.Ep != ep {
-		return ErrState
+		return errs.ErrState
 	}
 	ds.Rest.Stir()
 	ds.FreeFrag(f)

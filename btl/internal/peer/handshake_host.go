@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"time"
 
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/port"
@@ -33,7 +34,8 @@ func (all *Services) OpenHandshakes(told [2][]byte) {
 		CommandName: told[0], DataName: told[1], Label: []byte(cfg.Label),
 		Features:   all.Links.features(),
 		WindowPkts: uint32(all.Rules.WindowPackets), FragBytesMax: cfg.FragmentBytesMax,
-		AckDelayUs: uint32(all.Rules.AckDelay.Microseconds()), AwayMs: uint32(cfg.Away.Milliseconds()),
+		AckDelayUs: uint32(all.Rules.AckDelay.Microseconds()),
+			AwayMs: uint32(cfg.Away.Milliseconds()),
 		MTUBytes: uint16(all.Port.Data.MTUBytes), CommandBytes: uint16(all.Port.Command.MTUBytes),
 		Credit: helloCredit, VersionMin: frag.Version, VersionMax: frag.Version,
 	}, all.Config.Random, all.Config.HandshakeTimeout)
@@ -56,17 +58,17 @@ func (h handshakeHost) Make(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoin
 func (all *Services) NewEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
 	if all.Peers.Full() {
 		all.Timers.Watches.AskSilent(liveness.Places, nil)
-		return nil, fmt.Errorf("%w on this side: all of PeersMax (%d) are taken", ErrRefused,
+		return nil, fmt.Errorf("%w on this side: all of PeersMax (%d) are taken", errs.ErrRefused,
 			all.Config.PeersMax)
 	}
 	cmdAddr, err := all.Port.Insert(cmd)
 	if err != nil {
-		return nil, fmt.Errorf("%w: command channel: %w", ErrBadName, err)
+		return nil, fmt.Errorf("%w: command channel: %w", errs.ErrBadName, err)
 	}
 	dataAddr, err := all.Port.Insert(data)
 	if err != nil {
 		all.Port.Remove(cmdAddr)
-		return nil, fmt.Errorf("%w: data channel: %w", ErrBadName, err)
+		return nil, fmt.Errorf("%w: data channel: %w", errs.ErrBadName, err)
 	}
 	ep := all.owner.NewEndpoint()
 	ep.All = all
@@ -90,7 +92,7 @@ func (h handshakeHost) Adopt(ep *Endpoint, data []byte, named *frag.Name) error 
 	all := h.all
 	dataAddr, err := all.Port.Insert(data)
 	if err != nil {
-		return fmt.Errorf("%w: data channel: %w", ErrBadName, err)
+		return fmt.Errorf("%w: data channel: %w", errs.ErrBadName, err)
 	}
 	h.leaveAddr(ep.dataAddr)
 	ep.dataAddr = dataAddr
@@ -108,7 +110,7 @@ func (h handshakeHost) Adopt(ep *Endpoint, data []byte, named *frag.Name) error 
 func (h handshakeHost) Move(ep *Endpoint, to *frag.Name) error {
 	all := h.all
 	if to.Provider != all.Port.WireName() {
-		return ErrBadName
+		return errs.ErrBadName
 	}
 	cmdAddr, err := all.Port.Insert(to.Command)
 	if err != nil {
@@ -121,7 +123,8 @@ func (h handshakeHost) Move(ep *Endpoint, to *frag.Name) error {
 
 func (h handshakeHost) Bind(ep *Endpoint, head *frag.Header, hello *frag.Hello) {
 	all := h.all
-	ep.Life.Grant(max(0, min(time.Duration(hello.AwayMs)*time.Millisecond, all.Config.Limits.AwayMax)))
+	ep.Life.Grant(max(0, min(time.Duration(hello.AwayMs)*time.Millisecond,
+		all.Config.Limits.AwayMax)))
 	ep.agreeSizes(&all.Port, int(hello.CommandBytes), int(hello.MTUBytes), hello.FragBytesMax)
 	_, first := ep.Snd.Window()
 	window := min(all.Rules.WindowPackets, 1<<(bits.Len32(hello.WindowPkts)-1))
@@ -139,7 +142,7 @@ func (h handshakeHost) Connected(ep *Endpoint, earlier []*Endpoint) {
 	ep.joined = true
 	all.Sender.sortQueues(ep)
 	for _, of := range earlier {
-		all.Endings.End(of, EventFailed, ErrPeerRestarted)
+		all.Endings.End(of, EventFailed, errs.ErrPeerRestarted)
 	}
 	all.Count[stats.CntPeersConnected]++
 	if ep.ID.Counted {
@@ -194,14 +197,15 @@ func (h handshakeHost) leaveAddr(a fabric.Addr) {
 func (h handshakeHost) End(ep *Endpoint, why meet.Why, r frag.Reject) {
 	switch why {
 	case meet.WhyMadeRoom:
-		h.all.Endings.End(ep, EventClosed, ErrPeerClosed)
+		h.all.Endings.End(ep, EventClosed, errs.ErrPeerClosed)
 	case meet.WhyRestarted:
-		h.all.Endings.End(ep, EventFailed, ErrPeerRestarted)
+		h.all.Endings.End(ep, EventFailed, errs.ErrPeerRestarted)
 	case meet.WhyRejected:
 		h.all.Endings.End(ep, EventFailed, whyRejected(r))
 	case meet.WhyMisled:
-		h.all.Endings.End(ep, EventFailed, fmt.Errorf("%w: the peer names a module on another host, "+
-			"or of another provider, or was named by another module itself", ErrBadName))
+		h.all.Endings.End(ep, EventFailed, fmt.Errorf("%w: the peer names a module on another host,
+			"+
+			"or of another provider, or was named by another module itself", errs.ErrBadName))
 	case meet.WhyUnanswered:
 		h.all.Endings.End(ep, EventFailed, h.whyNot(ep))
 	}
@@ -246,20 +250,22 @@ func (h handshakeHost) AskSilentHosts(holds func(*Endpoint) bool) bool {
 func whyRejected(r frag.Reject) error {
 	switch r.Reason {
 	case frag.RejectVersion:
-		return fmt.Errorf("%w: it speaks %d to %d, this side %d", ErrVersion, r.VersionMin, r.VersionMax,
+		return fmt.Errorf("%w: it speaks %d to %d, this side %d", errs.ErrVersion, r.VersionMin,
+			r.VersionMax,
 			frag.Version)
 	case frag.RejectStale:
-		return ErrStale
+		return errs.ErrStale
 	case frag.RejectOwner:
-		return &RefusedError{Code: r.Code}
+		return &errs.RefusedError{Code: r.Code}
 	case frag.RejectFeature:
-		return fmt.Errorf("%w: it does not have what this side needs", ErrVersion)
+		return fmt.Errorf("%w: it does not have what this side needs", errs.ErrVersion)
 	case frag.RejectCrowded:
-		return fmt.Errorf("%w at the peer: too many from this address", ErrRefused)
+		return fmt.Errorf("%w at the peer: too many from this address", errs.ErrRefused)
 	case frag.RejectAddress:
-		return fmt.Errorf("%w at the peer: it cannot send to this side's addresses", ErrRefused)
+		return fmt.Errorf("%w at the peer: it cannot send to this side's addresses",
+			errs.ErrRefused)
 	}
-	return fmt.Errorf("%w at the peer: its tables are full", ErrRefused)
+	return fmt.Errorf("%w at the peer: its tables are full", errs.ErrRefused)
 }
 
 // whyNot returns the error of an endpoint whose handshake has timed out. The error text of a
@@ -268,7 +274,7 @@ func whyRejected(r frag.Reject) error {
 func (h handshakeHost) whyNot(ep *Endpoint) error {
 	hs := ep.ID.Handshake
 	if code, ok := hs.Later(); ok {
-		return &RefusedError{Code: code, Later: true}
+		return &errs.RefusedError{Code: code, Later: true}
 	}
 	command := h.all.Port.FormatName([]byte(ep.ID.Addr)) + " (command channel)"
 	data := h.all.Port.FormatName([]byte(hs.DataName)) + " (data channel)"
@@ -277,11 +283,13 @@ func (h handshakeHost) whyNot(ep *Endpoint) error {
 	switch {
 	case byCommand && byData:
 		return fmt.Errorf("%w: %s and %s answer, but the handshake was not finished within %v",
-			ErrUnreachable, command, data, h.all.Config.HandshakeTimeout)
+			errs.ErrUnreachable, command, data, h.all.Config.HandshakeTimeout)
 	case byCommand:
-		return fmt.Errorf("%w: it answers by %s but not by %s: %s", ErrUnreachable, command, data, both)
+		return fmt.Errorf("%w: it answers by %s but not by %s: %s", errs.ErrUnreachable, command,
+			data, both)
 	case byData:
-		return fmt.Errorf("%w: it answers by %s but not by %s: %s", ErrUnreachable, data, command, both)
+		return fmt.Errorf("%w: it answers by %s but not by %s: %s", errs.ErrUnreachable, data,
+			command, both)
 	}
-	return fmt.Errorf("%w: neither %s nor %s answers", ErrUnreachable, command, data)
+	return fmt.Errorf("%w: neither %s nor %s answers", errs.ErrUnreachable, command, data)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/path"
 	"gobtl/btl/internal/stats"
 	"gobtl/frag"
@@ -45,7 +46,7 @@ func (h pathHost) Use(ep *Endpoint, sizeBytes int) { h.all.Sender.Resize(ep, siz
 
 func (h pathHost) EndNarrow(ep *Endpoint, baseBytes int) {
 	h.all.Endings.EndTelling(ep, frag.ByeNarrow, EventFailed,
-		fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow, baseBytes))
+		fmt.Errorf("%w: none of %d bytes, small ones do", errs.ErrNarrow, baseBytes))
 }
 
 // Overcommit is the module's state for granting peers more receive credits than there are receive

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/remote"
 	"gobtl/frag"
 )
@@ -32,7 +33,7 @@ func (en Endings) endReads(r *Region) {
 			continue
 		}
 		en.Sender.unqueue(ep, f)
-		f.Err = ErrClosed
+		f.Err = errs.ErrClosed
 		if f.out == 0 {
 			en.Sent.complete(f, f.Err)
 		}

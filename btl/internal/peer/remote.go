@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/remote"
 	"gobtl/frag"
 )
@@ -71,11 +72,11 @@ type AccessError struct {
 
 func (e *AccessError) Error() string {
 	return fmt.Sprintf("%v: %v; %d bytes at %d of region %#x, which need the right to %v",
-		ErrRemoteAccess, e.Reason, e.SizeBytes, e.Offset, uint64(e.Handle), e.Needs)
+		errs.ErrRemoteAccess, e.Reason, e.SizeBytes, e.Offset, uint64(e.Handle), e.Needs)
 }
 
 // Is makes errors.Is(err, ErrRemoteAccess) true for an AccessError.
-func (e *AccessError) Is(target error) bool { return target == ErrRemoteAccess }
+func (e *AccessError) Is(target error) bool { return target == errs.ErrRemoteAccess }
 
 var errOperation = errors.New("no such operation")
 
@@ -89,10 +90,10 @@ func (f *Fragment) Refuse(reason uint8) {
 
 func (f *Fragment) accessError(reason uint8) error {
 	if f == nil {
-		return ErrRemoteAccess
+		return errs.ErrRemoteAccess
 	}
 	if !f.put && f.Op == nil && reason == frag.NackRight {
-		return ErrUnwanted
+		return errs.ErrUnwanted
 	}
 	e := &AccessError{
 		Handle: f.handle, Offset: f.offset, SizeBytes: int(f.size), Reason: AccessReason(reason),
@@ -127,10 +128,10 @@ func (ds *Descriptors) PreparePutNotice(ep *Endpoint, mem []byte, target remote.
 // and data, and otherwise an error that says why not.
 func (ds *Descriptors) mayNotify(ep *Endpoint, tag uint8, says []byte) error {
 	if tag > frag.TagUserMax {
-		return ErrTag
+		return errs.ErrTag
 	}
 	if len(says) > frag.NoticeBytesMax {
-		return fmt.Errorf("%w: a notice of %d bytes, at most %d", ErrTooLarge, len(says),
+		return fmt.Errorf("%w: a notice of %d bytes, at most %d", errs.ErrTooLarge, len(says),
 			frag.NoticeBytesMax)
 	}
 	return ep.mayAsk()
@@ -140,7 +141,7 @@ func (ds *Descriptors) mayNotify(ep *Endpoint, tag uint8, says []byte) error {
 func (ds *Descriptors) PrepareGet(ep *Endpoint, mem []byte, target remote.Handle, offset uint64,
 ) (*Fragment, error) {
 	if uint64(len(mem)) > uint64(min(ep.FragBytesMax, ds.Config.FragmentBytesMax)) {
-		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(mem))
+		return nil, fmt.Errorf("%w: %d bytes", errs.ErrTooLarge, len(mem))
 	}
 	random := ds.Config.Random() // the random number takes most of the time of a call
 	f, err := ds.prepareAsk(ep, frag.GetBytes, target, offset, true,
@@ -171,7 +172,7 @@ func (ds *Descriptors) PrepareAtomic(ep *Endpoint, a Atomic) (*Fragment, error) 
 		Action: a.Action, WidthBytes: uint8(a.WidthBytes), Fetch: a.Fetch || a.Action == frag.ActionRead,
 	}
 	if !wire.Valid() || a.WidthBytes > 8 || a.WidthBytes < 0 {
-		return nil, fmt.Errorf("%w: %w: action %d on %d bytes", ErrConfig, errOperation, a.Action,
+		return nil, fmt.Errorf("%w: %w: action %d on %d bytes", errs.ErrConfig, errOperation, a.Action,
 			a.WidthBytes)
 	}
 	random := ds.Config.Random()
@@ -196,7 +197,7 @@ func (f *Fragment) Value() uint64 {
 // otherwise.
 func (ep *Endpoint) mayAsk() error {
 	if ep.ID.State == StateConnected && !ep.ID.Operates {
-		return ErrUnsupported
+		return errs.ErrUnsupported
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package peer
 import (
 	"fmt"
 
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/stats"
 )
 
@@ -72,9 +73,10 @@ func (tx Sender) failTooLarge(ep *Endpoint, q *fragmentList) {
 func (ep *Endpoint) cannotTake(f *Fragment) error {
 	switch {
 	case f.Op != nil && !ep.ID.Operates:
-		return ErrUnsupported
+		return errs.ErrUnsupported
 	case f.size > ep.FragBytesMax && !f.isBye():
-		return fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, f.size, ep.FragBytesMax)
+		return fmt.Errorf("%w: %d bytes, at most %d to this peer", errs.ErrTooLarge, f.size,
+			ep.FragBytesMax)
 	}
 	return nil
 }

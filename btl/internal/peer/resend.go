@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/pack"
 	"gobtl/btl/internal/port"
@@ -55,7 +56,7 @@ func (st *Sent) SendAgain() {
 	}
 }
 
-func dead(v *liveness.Verdict) error { return fmt.Errorf("%w: %s", ErrPeerDead, v.Why()) }
+func dead(v *liveness.Verdict) error { return fmt.Errorf("%w: %s", errs.ErrPeerDead, v.Why()) }
 
 // unreadGrace returns how much longer than usual a peer is not declared dead, because it is
 // possible that this side has not read the peer's latest packets.
@@ -139,7 +140,7 @@ func (st *Sent) OnNack(ep *Endpoint, h *frag.Header, payload []byte) {
 	f := s.frag
 	err := f.accessError(h.Tag)
 	if h.Tag == frag.NackNoHandler {
-		err = ErrNoHandler
+		err = errs.ErrNoHandler
 	}
 	ep.flushQueue().Refused(h.Seq, st.toldDone(t), err)
 	if s.pack { // a correct peer would refuse single fragments of the packet
@@ -178,7 +179,7 @@ func (st *Sent) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) {
 	st.answeredBy(ep, t)
 	for f := s.frag; f != nil; f = f.next {
 		if f.tag == tag && f.Err == nil {
-			f.Err = ErrNoHandler
+			f.Err = errs.ErrNoHandler
 			done--
 		}
 	}
@@ -186,7 +187,7 @@ func (st *Sent) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) {
 		done = 0
 		st.failBegun(s.begins, tag)
 	}
-	ep.flushQueue().Refused(st.Buffers.seqOf(t), done, ErrNoHandler)
+	ep.flushQueue().Refused(st.Buffers.seqOf(t), done, errs.ErrNoHandler)
 	ep.Snd.Refuse(t)
 	st.Sched.Rearm(ep)
 }
@@ -215,7 +216,7 @@ func (st *Sent) failBegun(f *Fragment, tag uint8) {
 	if f == nil || f.tag != tag || f.Err != nil {
 		return
 	}
-	f.Err = ErrNoHandler
+	f.Err = errs.ErrNoHandler
 	if f.state == fragQueued {
 		st.Sender.unqueue(f.Ep, f)
 	}
@@ -232,10 +233,10 @@ func (st *Sent) OnNackCounted(ep *Endpoint, h *frag.Header, payload []byte) {
 	if h.Seq.Before(oldest) || !h.Seq.Before(next) || !ep.Counts.nacks.isNew(h.Seq, tag) {
 		return
 	}
-	err, waits := ErrNoHandler, false
+	err, waits := errs.ErrNoHandler, false
 	access := h.Tag == frag.NackAccess || h.Tag == frag.NackBounds || h.Tag == frag.NackRight
 	if access {
-		err = ErrRemoteAccess
+		err = errs.ErrRemoteAccess
 	}
 	f, before := ep.Counts.refused(h.Seq)
 	for ; f != nil && f.until == h.Seq; f = f.next {

@@ -3,6 +3,8 @@ package peer
 import (
 	"fmt"
 	"math"
+
+	"gobtl/btl/internal/errs"
 )
 
 // wants is a set of the kinds of calls that have returned ErrAgain on an endpoint.
@@ -18,7 +20,7 @@ const (
 // call of the given kind can succeed.
 func (ob *Outbox) again(ep *Endpoint, what wants) error {
 	if !ob.tellsRoom && !ob.Pulled || ep.Err() != nil {
-		return ErrAgain
+		return errs.ErrAgain
 	}
 	if ep.wants == 0 {
 		ob.wanting.Push(ep)
@@ -28,7 +30,7 @@ func (ob *Outbox) again(ep *Endpoint, what wants) error {
 		ob.seekRoom()
 	}
 	ep.wants |= what
-	return ErrAgain
+	return errs.ErrAgain
 }
 
 // roomLooks is the maximum number of waiting endpoints that one call of FindRoom examines, so that

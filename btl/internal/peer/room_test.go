@@ -3,6 +3,8 @@ package peer
 import (
 	"errors"
 	"testing"
+
+	"gobtl/btl/internal/errs"
 )
 
 // A pass looks at a bounded number of endpoints that wait for room, each in turn, and the deadline
@@ -26,7 +28,7 @@ func TestRoomLooks(t *testing.T) {
 		for _, ep := range eps {
 			f, err := st.Frags.Alloc(ep, 1, 100)
 			switch {
-			case errors.Is(err, ErrAgain):
+			case errors.Is(err, errs.ErrAgain):
 				waiting++
 			case err != nil:
 				t.Fatal(err)

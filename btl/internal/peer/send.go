@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/stats"
 	"gobtl/fabric"
@@ -26,14 +27,14 @@ func (tx Sender) Send(ep *Endpoint, now mono.Time, f *Fragment, how SendOptions)
 ) {
 	tx.At(now)
 	if f.state != fragLent || f.Ep != ep {
-		return false, ErrState
+		return false, errs.ErrState
 	}
 	if err := ep.usable(); err != nil {
 		return false, err
 	}
 	ep.Snd.Rest(tx.Clock.Now)
 	if f.size > ep.FragBytesMax { // the peer may have announced its limit after f was lent
-		return false, ErrTooLarge
+		return false, errs.ErrTooLarge
 	}
 	if f.Op != nil {
 		if err := ep.mayAsk(); err != nil {
@@ -80,14 +81,14 @@ func (tx Sender) Send(ep *Endpoint, now mono.Time, f *Fragment, how SendOptions)
 func (tx Sender) SendImmediate(ep *Endpoint, now mono.Time, tag uint8, data []byte) error {
 	tx.Tick(now)
 	if tag > frag.TagUserMax {
-		return ErrTag
+		return errs.ErrTag
 	}
 	if err := ep.usable(); err != nil {
 		return err
 	}
 	ep.Snd.Rest(tx.Clock.Now)
 	if len(data) > min(ep.MaxTiny(), int(ep.FragBytesMax)) {
-		return ErrTooLarge
+		return errs.ErrTooLarge
 	}
 	unbatched := ep.unbatched()
 	if ep.ID.Counted && unbatched && tx.express(ep, tag, data) {

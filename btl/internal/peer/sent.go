@@ -3,6 +3,7 @@ package peer
 import (
 	"fmt"
 
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/stats"
 	"gobtl/fabric"
@@ -48,7 +49,7 @@ func (st *Sent) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token,
 	}
 	if verdict == reliability.AckLie {
 		st.Endings.EndTelling(ep, frag.ByeBroken, EventFailed,
-			fmt.Errorf("%w: it acknowledges a packet that was withheld", ErrBroken))
+			fmt.Errorf("%w: it acknowledges a packet that was withheld", errs.ErrBroken))
 		return false
 	}
 	if verdict == reliability.AckDuplicate {

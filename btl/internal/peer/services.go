@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gobtl/btl/internal/clock"
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/port"
@@ -282,7 +283,7 @@ func (all *Services) Drained() bool {
 func (all *Services) EndAll() {
 	for _, ep := range all.Peers.All() {
 		if ep != nil {
-			all.Endings.End(ep, EventClosed, ErrClosed)
+			all.Endings.End(ep, EventClosed, errs.ErrClosed)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/liveness"
 	"gobtl/frag"
 	"gobtl/internal/mono"
@@ -83,6 +84,6 @@ func (en Endings) WantsMemory(refused *Endpoint, fragID uint32) {
 		}
 	}
 	if worst != nil {
-		en.EndTelling(worst, frag.ByeShed, EventFailed, ErrStalled)
+		en.EndTelling(worst, frag.ByeShed, EventFailed, errs.ErrStalled)
 	}
 }

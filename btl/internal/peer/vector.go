@@ -3,6 +3,7 @@ package peer
 import (
 	"fmt"
 
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/payload"
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric"
@@ -12,7 +13,8 @@ import (
 // takeVector returns a fragment whose payload consists of the given memory blocks (pieces).
 func (ds *Descriptors) takeVector(ep *Endpoint, pieces [][]byte) (*Fragment, error) {
 	if len(pieces) > payload.PiecesMax {
-		return nil, fmt.Errorf("%w: %d pieces, at most %d", ErrTooLarge, len(pieces), payload.PiecesMax)
+		return nil, fmt.Errorf("%w: %d pieces, at most %d", errs.ErrTooLarge, len(pieces),
+			payload.PiecesMax)
 	}
 	size := 0
 	for _, p := range pieces {
@@ -49,7 +51,7 @@ func (ds *Descriptors) settleVector(f *Fragment) (*Fragment, error) {
 // PreparePieces does the work of btl.Endpoint.PreparePieces.
 func (ds *Descriptors) PreparePieces(ep *Endpoint, tag uint8, pieces ...[]byte) (*Fragment, error) {
 	if tag > frag.TagUserMax {
-		return nil, ErrTag
+		return nil, errs.ErrTag
 	}
 	f, err := ds.takeVector(ep, pieces)
 	if err != nil {
@@ -70,7 +72,7 @@ func (ds *Descriptors) PreparePutPieces(ep *Endpoint, target remote.Handle, offs
 	if offset+uint64(f.size) < offset {
 		size := f.size
 		ds.FreeFrag(f)
-		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, size, offset)
+		return nil, fmt.Errorf("%w: %d bytes at offset %d", errs.ErrRemoteAccess, size, offset)
 	}
 	f.put, f.handle, f.offset = true, target, offset
 	if f.size == 0 { // an empty payload needs no memory blocks

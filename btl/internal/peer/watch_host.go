@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/stats"
 	"gobtl/frag"
@@ -77,15 +78,15 @@ func (h watchHost) End(ep *Endpoint, why liveness.Why, v liveness.Verdict) {
 		h.all.Endings.End(ep, EventFailed, dead(&v))
 	case liveness.WhyBroken:
 		h.all.Endings.End(ep, EventFailed, fmt.Errorf("%w: the fabric cannot carry its packets",
-			ErrPeerDead))
+			errs.ErrPeerDead))
 	case liveness.WhyUnproven:
 		h.all.Count[stats.CntPeersFailed]++
-		h.all.Endings.End(ep, EventFailed, ErrUnreachable)
+		h.all.Endings.End(ep, EventFailed, errs.ErrUnreachable)
 	case liveness.WhyLingered:
-		h.all.Endings.End(ep, EventClosed, ErrPeerClosed)
+		h.all.Endings.End(ep, EventClosed, errs.ErrPeerClosed)
 	case liveness.WhyClosed:
-		h.all.Endings.End(ep, EventClosed, ErrClosed)
+		h.all.Endings.End(ep, EventClosed, errs.ErrClosed)
 	case liveness.WhyReplaced:
-		h.all.Endings.End(ep, EventFailed, ErrPeerClosed)
+		h.all.Endings.End(ep, EventFailed, errs.ErrPeerClosed)
 	}
 }

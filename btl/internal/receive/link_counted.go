@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/inbound"
 	"gobtl/btl/internal/payload"
 	"gobtl/btl/internal/peer"
@@ -32,7 +33,7 @@ func (rx *Receiver) admitCounted(in *arrival) bool {
 func (rx *Receiver) lost(ep *peer.Endpoint, why error) {
 	rx.drop(stats.CntDropLost)
 	rx.Endings.EndTelling(ep, frag.ByeBroken, peer.EventFailed,
-		fmt.Errorf("%w: %w", peer.ErrLost, why))
+		fmt.Errorf("%w: %w", errs.ErrLost, why))
 }
 
 func (rx *Receiver) refusedBeforeCounted(in *arrival) bool {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/stats"
 	"gobtl/fabric"
@@ -89,9 +90,9 @@ func TestRefuse(t *testing.T) {
 		want    error
 		counter stats.Counter
 	}{
-		{"no handler", 2, 10, peer.ErrNoHandler, stats.CntDropNoHandler},
-		{"no handler, several packets", 2, 9000, peer.ErrNoHandler, stats.CntDropNoHandler},
-		{"too long", 1, 9000, peer.ErrUnwanted, stats.CntDropUnwanted},
+		{"no handler", 2, 10, errs.ErrNoHandler, stats.CntDropNoHandler},
+		{"no handler, several packets", 2, 9000, errs.ErrNoHandler, stats.CntDropNoHandler},
+		{"too long", 1, 9000, errs.ErrUnwanted, stats.CntDropUnwanted},
 	} {
 		before := st.all.Count[c.counter]
 		if err := r.send(ep, c.tag, make([]byte, c.size)); !errors.Is(err, c.want) {

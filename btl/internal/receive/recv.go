@@ -1,6 +1,7 @@
 package receive
 
 import (
+	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/stats"
 	"gobtl/frag"
@@ -123,9 +124,9 @@ func (rx *Receiver) onLastWord(in *arrival) bool {
 		return false
 	}
 	rx.Count[stats.CntRecvFrag]++
-	ev, err := peer.EventFailed, peer.WhyEnded(code)
+	ev, err := peer.EventFailed, errs.WhyEnded(code)
 	if ep.Closing { // this side was closing, too
-		ev, err = peer.EventClosed, peer.ErrClosed
+		ev, err = peer.EventClosed, errs.ErrClosed
 	}
 	rx.Endings.End(ep, ev, err)
 	return true

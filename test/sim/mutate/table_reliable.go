@@ -14,8 +14,8 @@ var reliableMutations = []mutation{
 		name:  "reliable-loss-kept-secret",
 		fault: "a packet behind a lost one is dropped, and nobody told",
 		in:    "btl/internal/receive",
-		old:   "EndTelling($_, $_, EventFailed, Errorf($s, ErrLost, $why))",
-		new:   "_ = Errorf($s, ErrLost, $why)",
+		old:   "EndTelling($_, $_, EventFailed, Errorf($s, errs.ErrLost, $why))",
+		new:   "_ = Errorf($s, errs.ErrLost, $why)",
 		test:  "./test/sim/scenario -run TestScenarios/reliable-lost",
 	},
 	{

@@ -1,4 +1,5 @@
-package peer
+// Package errs contains the errors of package btl, which exports each of them under the same name.
+package errs
 
 import (
 	"errors"

@@ -203,8 +203,7 @@ func (h handshakeHost) End(ep *Endpoint, why meet.Why, r frag.Reject) {
 	case meet.WhyRejected:
 		h.all.Endings.End(ep, EventFailed, whyRejected(r))
 	case meet.WhyMisled:
-		h.all.Endings.End(ep, EventFailed, fmt.Errorf("%w: the peer names a module on another host,
-			"+
+		h.all.Endings.End(ep, EventFailed, fmt.Errorf("%w: the peer names a module on another host, "+
 			"or of another provider, or was named by another module itself", errs.ErrBadName))
 	case meet.WhyUnanswered:
 		h.all.Endings.End(ep, EventFailed, h.whyNot(ep))

@@ -35,8 +35,8 @@ func (all *Services) OpenHandshakes(told [2][]byte) {
 		Features:   all.Links.features(),
 		WindowPkts: uint32(all.Rules.WindowPackets), FragBytesMax: cfg.FragmentBytesMax,
 		AckDelayUs: uint32(all.Rules.AckDelay.Microseconds()),
-			AwayMs: uint32(cfg.Away.Milliseconds()),
-		MTUBytes: uint16(all.Port.Data.MTUBytes), CommandBytes: uint16(all.Port.Command.MTUBytes),
+		AwayMs:     uint32(cfg.Away.Milliseconds()),
+		MTUBytes:   uint16(all.Port.Data.MTUBytes), CommandBytes: uint16(all.Port.Command.MTUBytes),
 		Credit: helloCredit, VersionMin: frag.Version, VersionMax: frag.Version,
 	}, all.Config.Random, all.Config.HandshakeTimeout)
 }

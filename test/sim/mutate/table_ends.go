@@ -79,8 +79,8 @@ var endMutations = []mutation{
 		name:  "host-without-bound",
 		fault: "one host may open all endpoints",
 		in:    "btl/internal/meet",
-		old:   "$n > 0 && int($c.atHost[$h])-$less >= $n",
-		new:   "$n > 1<<30 && int($c.atHost[$h])-$less >= $n",
+		old:   "$n > 0 && $c.atHost[$h].Endpoints()-$less >= $n",
+		new:   "$n > 1<<30 && $c.atHost[$h].Endpoints()-$less >= $n",
 		test:  "./btl -run TestPeersPerHost",
 	},
 	{

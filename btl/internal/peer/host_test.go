@@ -3,6 +3,8 @@ package peer
 import (
 	"errors"
 	"testing"
+
+	"gobtl/btl/internal/errs"
 )
 
 // Endpoints of one host together take no more than one endpoint, but for one item each. While there
@@ -38,7 +40,7 @@ func TestShareOfHost(t *testing.T) {
 					if err == nil {
 						more, lent[i] = true, append(lent[i], f)
 						count++
-					} else if !errors.Is(err, ErrAgain) {
+					} else if !errors.Is(err, errs.ErrAgain) {
 						t.Fatal(err)
 					}
 				}

@@ -11,7 +11,8 @@
 //	alone   none of the below                         spinning, sleep             -
 //	shared  a preemption; a yield that found work;    yields, sleep               64 yields let
 //	        GOMAXPROCS threads of the process wait                                nobody run
-//	beside  two yields in a row of 1 ms or more       spinning briefly, sleep     1 s
+//	beside  a yield of 1 ms or more                   spinning briefly, sleep     100 ms; 1 s
+//	                                                                              after two in a row
 //	stolen  1 ms between two polls without a          spinning briefly, sleep     100 ms
 //	        preemption, and a rise of stolen CPU time
 //

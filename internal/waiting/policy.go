@@ -89,12 +89,12 @@ const (
 	// yields let a different thread run.
 	yieldsLook  = 64
 	yieldsTaken = 4
-	// After yieldsLong consecutive long yields, the policy assumes that a second thread computes on
-	// this CPU. A single long yield proves nothing, because its cause can be a time slice of a
-	// different scheduling group.
+	// After yieldsLong consecutive long yields, the state Beside lasts for the duration besideFor. A
+	// single long yield, such as the slice of a thread with low priority, begins a shorter Beside.
 	yieldsLong = 2
-	// The state Beside ends after the duration besideFor, and the state Stolen ends after the duration
-	// stolenFor. The policy reads the stolen CPU time at most once in each interval stolenFor.
+	// The state Beside ends after the duration besideFor, or stolenFor if it began with a single long
+	// yield. The state Stolen ends after the duration stolenFor. The policy reads the stolen CPU time
+	// at most once in each interval stolenFor.
 	besideFor = time.Second
 	stolenFor = 100 * time.Millisecond
 	// A thread of a job with more waiting threads than CPUs (see AmongFriends) yields for the duration
@@ -296,19 +296,25 @@ func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.threa
 // the same job runs. Without yields, the threads of this job would delay each other.
 func (p *Policy) AmongFriends() { p.friend = true }
 
-// Yielded records a yield that ended at the time "now" and had the duration "took". If several
-// consecutive yields take a whole time slice each, the policy assumes that a second thread computes
-// on this CPU.
+// Yielded records a yield that ended at the time "now" and had the duration "took". A yield that
+// takes a whole time slice shows that a second thread computes on this CPU. After the first such
+// yield, the thread does not yield for the time stolenFor, and after yieldsLong consecutive such
+// yields for the time besideFor.
 func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	p.counts.Yields++
 	p.lookAt = p.lookAt.Add(took)
-	if p.long++; took < gapLeast || p.friend {
+	if took < gapLeast || p.friend {
 		p.long = 0
+		return
 	}
-	if p.long >= yieldsLong {
-		p.apart, p.taken = now.Add(besideFor), false
+	apart := stolenFor
+	if p.long++; p.long >= yieldsLong {
+		apart = besideFor
+	}
+	if now >= p.apart {
 		p.counts.Apart++
 	}
+	p.apart, p.taken = max(p.apart, now.Add(apart)), false
 }
 
 // SleepMin returns the shortest useful duration of a sleep. If a polling loop could sleep only for

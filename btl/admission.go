@@ -71,8 +71,8 @@ func Keep(wait time.Duration) Verdict {
 // "name" of MoveTo is the result of Module.Name of the target module, which must use the same
 // provider and host address as this module. The peer's endpoint then connects to the target module,
 // whose own Admit function decides on the request. A peer follows only the first MoveTo of a
-// handshake. A peer whose version does not support MoveTo is refused with code 0. A MoveTo with a
-// malformed name refuses the peer with code 0.
+// handshake. With code 0, the module refuses a peer whose version does not support MoveTo. A MoveTo
+// with a malformed name refuses the peer with code 0.
 func MoveTo(name []byte) Verdict { return Verdict{moves: true, moved: string(name)} }
 
 // The method "answer" converts a Verdict to an Answer of package meet. If the Verdict is a MoveTo

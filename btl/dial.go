@@ -76,8 +76,9 @@ func parseAddress(p *port.Port, address string) (cmd, data []byte, err error) {
 	return cmd, data, err
 }
 
-// AddressesOf returns the addresses of both channels that a module's name contains, as text such as
-// "192.0.2.1:4000". AddressesOf returns ErrBadName if "name" is not the name of a module.
+// AddressesOf returns the addresses of the command channel and the data channel in a module's name,
+// as text such as "192.0.2.1:4000". AddressesOf returns ErrBadName if "name" is not the name of a
+// module.
 func (m *Module) AddressesOf(name []byte) (command, data string, err error) {
 	n, err := frag.ParseName(name)
 	if err != nil {

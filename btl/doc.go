@@ -58,10 +58,10 @@
 // A module has two channels, each with its own fabric endpoint and queues. The command channel is
 // polled first, and carries ACKs and fragments that fit into a datagram of Config.TinyBytes. The
 // data channel carries retransmissions, and packets that do not fit into a datagram of
-// Config.TinyBytes. Handshakes use both channels. Over a reliable fabric, the command channel
-// carries all fragments, and the data channel carries the ACKs. If the first completion of a poll
-// is a fragment in a single packet, the fragment's handler is called before the receive state is
-// updated (fast receive).
+// Config.TinyBytes. Handshakes use the command channel and the data channel. Over a reliable
+// fabric, the command channel carries all fragments, and the data channel carries the ACKs. If the
+// first completion of a poll is a fragment that has arrived in a single packet, the fragment's
+// handler is called before the receive state is updated (fast receive).
 //
 // Package internal/port contains the channels and their buffers. Package internal/meet decides how
 // handshakes proceed, and package internal/peer sends their packets. Package reliability defines

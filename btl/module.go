@@ -182,12 +182,12 @@ func (m *Module) Limits() Limits {
 	}
 }
 
-// Handle registers the handler h for a tag, or removes the tag's handler if h is nil. A fragment
-// whose tag has no handler is refused. The sender of a refused fragment gets ErrNoHandler as the
-// argument of OnDone, or of the function given to Flush if Send had returned Done. Handlers should
-// be registered before peers connect. If the handler of a tag changes while the packets of a
-// fragment arrive, the later packets might be refused. Handle replaces an earlier handler of the
-// tag. Handle returns ErrTag for a tag above TagMax, and ErrTagTaken for the tag of a layer
+// Handle registers the handler h for a tag, or removes the tag's handler if h is nil. The module
+// refuses a fragment whose tag has no handler. The sender of a refused fragment gets ErrNoHandler
+// as the argument of OnDone, or of the function given to Flush if Send had returned Done. Handlers
+// should be registered before peers connect. If the handler of a tag changes while the packets of a
+// fragment arrive, the module might refuse the later packets. Handle replaces an earlier handler of
+// the tag. Handle returns ErrTag for a tag above TagMax, and ErrTagTaken for the tag of a layer
 // (Hooks.ClaimTag).
 func (m *Module) Handle(tag Tag, h Handler) error {
 	if tag > TagMax {
@@ -205,8 +205,8 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 }
 
 // HandleUpTo registers a handler like Handle, for fragments of at most mostBytes, where 0 means no
-// limit. A fragment that needs several packets and exceeds mostBytes is refused at its first
-// packet, before memory is allocated for the fragment. The sender of a fragment that exceeds
+// limit. The module refuses a fragment that needs several packets and exceeds mostBytes at its
+// first packet, before it allocates memory for the fragment. The sender of a fragment that exceeds
 // mostBytes gets ErrUnwanted. A fragment of at most twice Limits.SegmentBytes might be delivered
 // although it exceeds mostBytes, if the sender has put its end into a shared packet
 // (Config.PackBytes).
@@ -262,8 +262,8 @@ func (m *Module) Drain(now, until Time) {
 	}
 }
 
-// Drained reports whether all endpoints have ended and both channels have no packet left to post.
-// Endpoints that linger after the peer's close, to repeat an ACK, count as ended.
+// Drained reports whether all endpoints have ended and the command and data channels have no packet
+// left to post. Endpoints that linger after the peer's close, to repeat an ACK, count as ended.
 func (m *Module) Drained() bool { return m.all.Drained() }
 
 // Close ends the module at once. During Close, every incomplete send ends with ErrClosed, every

@@ -39,9 +39,9 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	return n, fast, err
 }
 
-// takeFirst polls channel c for one completion, and handles the completion. If the completion is a
-// fragment in one packet, its handler is called at once, and the next call of Progress updates the
-// receive state. The fast receive is modelled on the usnic BTL of Open MPI
+// takeFirst polls channel c for one completion, and handles the completion. If a fragment has
+// arrived in one packet, takeFirst usually calls the fragment's handler at once, and the next call
+// of Progress updates the receive state. The fast receive is modelled on the usnic BTL of Open MPI
 // (btl_usnic_component_progress, btl_usnic_recv_fast). The result "more" of takeFirst reports
 // whether more completions might be available on channel c. The result "fast" reports whether this
 // call of Progress should end, and leave all remaining work to the next call.

@@ -5,8 +5,8 @@ import "fmt"
 // With the codes below, a module tells a peer why the module refuses a packet or ends a connection.
 // Section 8 of docs/protocol.md has a table of the codes.
 
-// In a Nack, the header field for the tag contains the reason why a packet is refused, which is one
-// of the codes below.
+// In a Nack, the header field for the tag contains the reason why the receiver refuses a packet,
+// which is one of the codes below.
 const (
 	// NackAccess means that the memory region of a put does not exist, is too small, or is not
 	// writable.
@@ -31,8 +31,8 @@ const (
 	NackRight = 6
 )
 
-// In a Reject, the header field for the tag contains the reason why a Hello is refused, which is
-// one of the codes below. A receiver treats an unknown reason of a Reject as RejectFull.
+// In a Reject, the header field for the tag contains the reason why a module refuses a Hello, which
+// is one of the codes below. A receiver treats an unknown reason of a Reject as RejectFull.
 const (
 	RejectVersion = 1 // no common protocol version; the payload has the known ones
 	RejectFull    = 2 // the receiver takes no more peers

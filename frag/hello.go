@@ -48,7 +48,8 @@ const (
 // Probe is the channel over which a Hello is sent.
 type Probe uint8
 
-// ProvenAll is the value of Hello.Proven when both channels are validated.
+// ProvenAll is the value of Hello.Proven when the command channel and the data channel are
+// validated.
 const (
 	ProbeCommand Probe = 0
 	ProbeData    Probe = 1
@@ -85,9 +86,9 @@ type Hello struct {
 	CommandCookie []byte
 	DataCookie    []byte
 	Label         []byte // label that the sender's application chose; none if empty
-	// Moved redirects the receiver of a HelloAck to a different module in the process of the
-	// HelloAck's sender, and is the encoded Name of this module. Moved is permitted only in a HelloAck
-	// to a peer that has announced FeatureKept.
+	// Moved is the encoded Name of a different module, to which the HelloAck redirects its receiver.
+	// This module is in the same operating-system process as the sender of the HelloAck. Moved is
+	// permitted only in a HelloAck to a peer that has announced FeatureKept.
 	Moved        []byte
 	AwayMs       uint32 // how long the sender may be silent while it computes, in ms
 	WindowPkts   uint32 // the sender's receive window, 1 to WindowMax

@@ -39,9 +39,9 @@ type shape struct {
 // block. The first block is at the beginning of the slice "data". For example, a column of a matrix
 // is a Strided layout whose stride is the length of a row. If the argument "stride" is negative,
 // the first block is at the end of the slice "data", and each following block begins -stride values
-// before the preceding block. Strided returns ErrType for values that cannot be sent. Strided
-// returns ErrBounds if the slice "data" is too short, or if the argument "count" or "block" is
-// negative.
+// before the preceding block. Strided returns ErrType for a type T whose values cannot be sent.
+// Strided returns ErrBounds if the slice "data" is too short, or if the argument "count" or "block"
+// is negative.
 func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
 	b, err := bytesOf(data)
 	if err != nil {
@@ -113,10 +113,10 @@ func Indexed[T any](data []T, starts, lengths []int) (*Layout[T], error) {
 // Subarray returns the layout of a part of an array with any number of dimensions, in row-major
 // order (MPI_Type_create_subarray). The slices "shape", "part" and "start" have one entry for each
 // dimension. For each dimension, "shape" has the size of the array, "part" has the size of the
-// part, and "start" has the first index of the part. Subarray returns ErrType for values that
-// cannot be sent, and ErrBounds if the part is not within the array. Subarray returns ErrCount if
-// the slices "shape", "part" and "start" differ in length, or if the array does not have len(data)
-// values.
+// part, and "start" has the first index of the part. Subarray returns ErrType for a type T whose
+// values cannot be sent, and ErrBounds if the part is not within the array. Subarray returns
+// ErrCount if the slices "shape", "part" and "start" differ in length, or if the array does not
+// have len(data) values.
 func Subarray[T any](data []T, shape, part, start []int) (*Layout[T], error) {
 	dims := len(shape)
 	if dims == 0 || len(part) != dims || len(start) != dims {

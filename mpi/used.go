@@ -3,9 +3,9 @@ package mpi
 import "fmt"
 
 // For each rank that makes contexts, this rank remembers which of the newest usedWindow contexts of
-// that rank were used. A context that is older than the newest usedWindow contexts is refused. The
-// window is large enough, because communicators whose contexts come from the same rank are created
-// nearly in the order in which the contexts were made.
+// that rank were used. This rank refuses a context that is older than the newest usedWindow
+// contexts. The window is large enough, because communicators whose contexts come from the same
+// rank are created nearly in the order in which the contexts were made.
 const usedWindow = 1024
 
 // usedContexts records which of the contexts that one rank has made this rank has already used for

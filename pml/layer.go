@@ -378,8 +378,8 @@ func (l *Layer) end(p *Peer, why error) {
 	}
 }
 
-// The method "finish" ends a request, whose OnDone the method "settle" calls later. For a request
-// that has already ended, the method "finish" does nothing.
+// The method "finish" ends a request. The method "settle" later calls OnDone of this request. For a
+// request that has already ended, the method "finish" does nothing.
 func (l *Layer) finish(r *Request, err error) {
 	switch r.state {
 	case idle, over:
@@ -413,8 +413,9 @@ func (l *Layer) finish(r *Request, err error) {
 	l.ended.add(r)
 }
 
-// The method "tell" ends a request that is in no list. If earlier ended requests still wait for
-// their calls of OnDone, the OnDone of the request is called after them, and otherwise at once.
+// The method "tell" ends a request that is in no list. If OnDone of an earlier ended request is
+// running or was not called yet, OnDone of this request is called after it. Otherwise, the method
+// "tell" calls OnDone of this request at once.
 func (l *Layer) tell(r *Request) {
 	if l.settling || l.ended.first != nil {
 		r.state = over

@@ -215,8 +215,8 @@ func (l *Layer) Abandon(r *Request, why error) bool {
 	return true
 }
 
-// onMatched handles the peer's message that a receive has matched a synchronous eager send, and
-// ends the send.
+// onMatched handles a kindMatched message, which reports that a receive of the peer has matched a
+// synchronous eager send of this process, and ends this send.
 func (l *Layer) onMatched(p *Peer, h *head) bool {
 	r := l.named(p, h.a, announced)
 	if r == nil {

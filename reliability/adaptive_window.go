@@ -216,8 +216,9 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
-// After a loss rate above the usual one, the method "hasten" brings the next dip (a short reduction
-// of the window) forward, because many senders possibly share the queue.
+// After a loss rate above the usual loss rate of the path, the method "hasten" brings forward the
+// next dip (a short reduction of the congestion window), because many senders possibly share the
+// queue at the bottleneck of the path.
 func (c *congestion) hasten(slow bool) {
 	if c.easy == 0 && !slow && c.share >= shareMost && c.vain < vainMost {
 		c.dipAfter = dipLeast
@@ -231,7 +232,7 @@ func (c *congestion) hasten(slow bool) {
 // increase is raised as well while the congestion window is below the size at which it was last
 // reduced. If the round trip is too short to show a queue, the congestion window grows in small
 // steps near the size at which packets were last lost. For some time after a loss rate above the
-// usual one, the congestion window grows only in small steps.
+// usual loss rate of the path, the congestion window grows only in small steps.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root

@@ -1,20 +1,20 @@
 package reliability
 
 // If a sender's window is slightly larger than AckEvery packets, sender and receiver can fall into
-// working in turns. When sender and receiver work in turns, the sender waits for an ACK while the
-// receiver processes packets, and the receiver waits while the sender sends. If the receiver sends
-// an ACK after half of AckEvery packets, sender and receiver work at the same time.
+// working alternately. When sender and receiver work alternately, the sender waits for an ACK while
+// the receiver processes packets, and the receiver waits while the sender sends. If the receiver
+// sends an ACK after half of AckEvery packets, sender and receiver work at the same time.
 //
 //	takes turns   sender    |84>........|84>........     receiver   ......|84 A|.......|84 A|
 //	does not      sender    |44>|40>|44>|40>|44>|40>     receiver   ...|44 A|40 A|44 A|40 A|
 //
 // A lull is a moment when the receiver finds its receive queue empty. The receiver concludes that
-// sender and receiver work in turns if the sender seems to have waited for several consecutive
+// sender and receiver work alternately if the sender seems to have waited for several consecutive
 // ACKs. The sender seems to have waited for an ACK if the ACK covers at least AckEvery packets, and
 // the receive queue was empty exactly once since the previous ACK.
 
 // The type "turns" contains the observations from which a receiver concludes that sender and
-// receiver work in turns.
+// receiver work alternately.
 type turns struct {
 	lulls  uint32 // the count of lulls at the latest ACK
 	waited uint8  // ACKs in a row for which the sender seems to have waited
@@ -24,7 +24,7 @@ type turns struct {
 const (
 	// When the sender seems to have waited for waitedMin consecutive ACKs, the receiver sends each of
 	// the next soonerAcks ACKs after half of AckEvery packets. After soonerAcks early ACKs, the
-	// receiver checks again whether sender and receiver work in turns.
+	// receiver checks again whether sender and receiver work alternately.
 	waitedMin  = 6
 	soonerAcks = 128
 )

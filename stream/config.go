@@ -120,9 +120,9 @@ type Config struct {
 	// JoinersMax limits the number of receivers that have joined the stream after its start. Without a
 	// multicast group (Group), each receiver costs the sender a separate copy of the stream. Receivers
 	// on one host can use at most a quarter of JoinersMax, but one receiver per host is always
-	// allowed. A receiver that would exceed JoinersMax is refused with ErrTaken. A JoinersMax of 0
-	// means 32. With a negative JoinersMax, no receiver may join after the start of the stream. For a
-	// stream to a multicast group (Group), JoinersMax has no effect.
+	// allowed. With ErrTaken, the sender refuses a receiver that would exceed JoinersMax. A JoinersMax
+	// of 0 means 32. With a negative JoinersMax, no receiver may join after the start of the stream.
+	// For a stream to a multicast group (Group), JoinersMax has no effect.
 	JoinersMax int
 	// BitsPerSecond limits the rate of payload bits for each receiver. Without a multicast group
 	// (Group), the sender's total rate can be as high as BitsPerSecond times the number of receivers.

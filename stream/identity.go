@@ -30,8 +30,9 @@ type Identity struct {
 	Key  uint64 // random
 	Name []byte // name of the btl module
 
-	// The field "from" is the host from which the identity came to a Meeting, without a port. If the
-	// program has chosen the peer, the field "from" is empty.
+	// The field "from" is the IP address, without a port, of the peer that has sent this Identity to
+	// this process over a connection of a Meeting. If the program has passed the Identity itself, the
+	// field "from" is empty.
 	from string
 }
 

@@ -10,16 +10,16 @@ import (
 )
 
 // A receiver sends one identity line to a Meeting, a TCP address at which peers exchange
-// identities. The receiver's identity line names the two addresses of the receiver's module, and
-// the sender begins a handshake with both addresses. The handshake sends packets to addresses that
-// are not validated yet. If an address does not belong to the host from which the identity line
-// came, it could be the address of a victim. All senders of an Engine together begin at most two
-// handshakes a second with addresses that may belong to a host other than the one that named them
-// (otherHostEvery). A handshake with an address that may belong to a host other than the one that
-// named it has a short time limit (otherHostTime). One host can cause only a part of the permitted
-// handshakes with addresses of other hosts, so that receivers on the remaining hosts can still
-// connect. The sender checks the data address in a receiver's acceptance in the same way as the
-// addresses in the receiver's identity line.
+// identities. The receiver's identity line names the addresses of the command channel and the data
+// channel of the receiver's module, and the sender begins a handshake with these two addresses. The
+// handshake sends packets to addresses that are not validated yet. If an address does not belong to
+// the host from which the identity line came, it could be the address of a victim. All senders of
+// an Engine together begin at most two handshakes a second with addresses that may belong to a host
+// other than the one that named them (otherHostEvery). A handshake with an address that may belong
+// to a host other than the one that named it has a short time limit (otherHostTime). One host can
+// cause only a part of the permitted handshakes with addresses of other hosts, so that receivers on
+// the remaining hosts can still connect. The sender checks the data address in a receiver's
+// acceptance in the same way as the addresses in the receiver's identity line.
 //
 // A receiver on a host with several networks may name an address that is not the source address of
 // its connection to the Meeting. If the rate limit does not allow a handshake with a receiver at

@@ -80,7 +80,7 @@ func (r *Refusals) add(why Reason) {
 	}[why]++
 }
 
-// errTaken is sent to a peer that is refused because an earlier peer is connected.
+// errTaken tells a peer that this side refuses it because an earlier peer is connected.
 var errTaken = fmt.Errorf("%w: another peer was there first", ErrTaken)
 
 // codeOf returns the code of an abort message for the reason of a refusal.
@@ -156,7 +156,7 @@ func (k *link) abandon(why Reason, err error) {
 	}
 }
 
-// errJoiners is sent to a receiver that is refused because of Config.JoinersMax.
+// errJoiners tells a receiver that the sender refuses it because of Config.JoinersMax.
 var errJoiners = fmt.Errorf("%w: too many receivers have joined the stream", ErrTaken)
 
 // The method "crowded" reports whether the receiver must not join the stream in progress, because

@@ -49,7 +49,7 @@ const (
 	meetLine = 5 * time.Second
 	// guestsMax is the largest number of peers that are connected to a Meeting. If guestsMax peers are
 	// connected, a new peer replaces the peer that has been connected for the longest time without
-	// sending its line. If all guestsMax peers have sent their lines, a new peer is refused.
+	// sending its line. If all guestsMax peers have sent their lines, the Meeting refuses a new peer.
 	guestsMax = 64
 )
 
@@ -122,10 +122,10 @@ const (
 	busyLine = "later"
 )
 
-// Exchange waits for the next peer, and exchanges identities with this peer. A peer that sends no
-// identity within five seconds, or has the wrong role, is refused with a reason. A refused peer
-// does not delay other peers. Several goroutines may call Exchange at the same time. Each call of
-// Exchange gets a different peer.
+// Exchange waits for the next peer, and exchanges identities with this peer. The Meeting refuses a
+// peer that sends no identity within five seconds, or that has the wrong role, and tells the peer
+// the reason. A refused peer does not delay other peers. Several goroutines may call Exchange at
+// the same time. Each call of Exchange gets a different peer.
 func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err error) {
 	met := false
 	err = m.each(ctx, func(g guest) bool {
@@ -143,7 +143,7 @@ func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err
 // until ctx ends. With Serve, no peer waits for another peer. Calls of the function "answer" do not
 // overlap, and Serve calls it only for peers whose role is opposite to the argument "role". If the
 // function "answer" returns an error that wraps ErrTaken, the peer may try again later. If the
-// function "answer" returns an error of another kind, the peer is refused with the text of the
+// function "answer" returns an error of another kind, Serve refuses the peer with the text of the
 // error as the reason.
 func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (Identity, error),
 ) error {

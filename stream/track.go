@@ -158,9 +158,10 @@ func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 }
 
 // settle records whether the payload of a new datagram was stored. The argument "why" is spoiltNot
-// if the payload was stored, and otherwise the reason why the payload was not stored. If the
-// datagram completes its message, the method "settle" counts the message. settle reports whether
-// the datagram has completed its message and the whole message is in the ring.
+// if the payload was stored, and otherwise the reason why the payload was not stored. If all
+// datagrams of the message have now arrived, the method "settle" counts the message as received,
+// late or overrun. settle reports whether the datagram has completed its message and the whole
+// message is in the ring.
 func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
 	s := t.of(ordinal)
 	s.spoilt = max(s.spoilt, why)

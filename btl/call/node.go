@@ -82,9 +82,10 @@ type Config struct {
 	AnswerBytes int64
 	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to 1<<31
 	// bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, but at
-	// most 1<<31. A message that exceeds MessageBytes is refused when its first packet arrives, and
-	// uses no memory of this Node. If a request is refused, the peer's Call returns ErrRequestSize. If
-	// an answer is refused, the local Call returns ErrAnswerSize.
+	// most 1<<31. When the first packet of a message that exceeds MessageBytes arrives, this Node
+	// refuses the message, and allocates no memory for it. If this Node refuses a request because the
+	// request exceeds MessageBytes, the peer's Call returns ErrRequestSize. If this Node refuses an
+	// answer because the answer exceeds MessageBytes, the local Call returns ErrAnswerSize.
 	MessageBytes int64
 }
 
@@ -129,10 +130,10 @@ func (c *Config) fill() error {
 // "request", and may keep and change it.
 type Handler func(ctx context.Context, peer *btl.Endpoint, request []byte) ([]byte, error)
 
-// Inline answers a request without a goroutine of its own. An Inline runs on the goroutine that
-// drives the module, and must not block. An Inline appends its answer to the argument "answer", an
-// empty slice, and returns the extended slice. The slice "request" is valid only until the Inline
-// returns.
+// Inline is a handler that answers a request without a goroutine of its own. An Inline handler runs
+// on the goroutine that drives the module, and must not block. An Inline handler appends its answer
+// to the argument "answer", an empty slice, and returns the extended slice. The slice "request" is
+// valid only until the Inline handler returns.
 type Inline func(peer *btl.Endpoint, request, answer []byte) ([]byte, error)
 
 // Node is both a client and a server, which sends calls to peers and serves the calls of peers,
@@ -355,9 +356,9 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 // aborts the endpoints of peers whose answers could not be sent. Calls that arrive after Close fail
 // with ErrBusy. If a handler has not returned when ctx is cancelled, Close returns an error. If a
 // handler returns only after Close has returned an error, its answer is dropped, and the endpoint
-// of its peer is aborted. A call of Close inside a Handler, a StreamHandler or an Inline has no
-// effect and returns runner.ErrInHandler, because Close would wait for its own caller. Close does
-// not close the Runner.
+// of its peer is aborted. A call of Close inside a Handler, a StreamHandler or an Inline handler
+// has no effect and returns runner.ErrInHandler, because Close would wait for its own caller. Close
+// does not close the Runner.
 func (n *Node) Close(ctx context.Context) error {
 	switch {
 	case ctx == nil:

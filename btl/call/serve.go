@@ -127,8 +127,8 @@ func (n *Node) statusOf(err error) status {
 }
 
 // The method "enter" counts a call that begins and returns statusOK, or refuses the call and
-// returns the status with the reason. A call is refused if the peer has reached a limit, if a call
-// with the same number is running, or if the Node is closing.
+// returns the status with the reason. The method "enter" refuses a call if the peer has reached a
+// limit, if a call with the same number is running, or if the Node is closing.
 func (n *Node) enter(
 	s served, cancel context.CancelFunc, bytes int64, of place,
 ) (st status, kept place) {

@@ -16,7 +16,7 @@ const (
 	kindReset
 )
 
-// The type "status" is the reason with which a Conn is refused.
+// The type "status" is the reason with which a peer refuses a Conn.
 type status uint16
 
 const (

@@ -30,7 +30,7 @@ const (
 	// identity.
 	guestLineMost = 1024
 	// The constant later is the line that makes a peer connect again. wrongSide is the line that tells
-	// a peer of this side's role why it is refused.
+	// a peer with this side's role why this side refuses it.
 	later     = "later\n"
 	wrongSide = "no: that is a %[1]v's, want the other side of a stream: this is a %[1]v, too\n"
 )

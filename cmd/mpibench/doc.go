@@ -4,7 +4,7 @@
 //
 //	btlrun -n 2 mpibench --test latency,bw --size 8,1M
 //	mpiexec.hydra -n 4 mpibench --test all --verify
-//	mpibench compare                       beside Open MPI and MPICH, in turns
+//	mpibench compare                       alternately with Open MPI and MPICH
 //
 // Package main contains the command line and its output. Package bench contains the tests. Package
 // compare starts jobs of mpibench, and jobs of a C program under other MPI libraries.

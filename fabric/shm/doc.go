@@ -45,7 +45,7 @@
 // 200 us in a futex call on the sleep words of its rings. After the futex sleep of at most 200 us,
 // the receiver or sender sleeps until there is an event on the Unix sockets (wait_nap.go).
 //
-// # What is believed
+// # What is trusted
 //
 // No content of shared memory is trusted. The receiver reads the size of a record once, and checks
 // it against the size of the ring. The receiver copies payloads to private memory before it

@@ -28,8 +28,8 @@ const (
 	// a datagram of at most injectBytes, the datagram is copied into the queue of waiting sends.
 	injectBytes = 256
 	// In the queue of waiting sends, the last TxDepth/readersShare free slots are reserved for the
-	// first waiting send to each peer. With these reserved slots, peers that do not read their rings
-	// cannot fill the queue of waiting sends.
+	// first waiting send to each peer, so that peers that do not read their rings cannot fill the
+	// queue of waiting sends.
 	readersShare = 8
 )
 

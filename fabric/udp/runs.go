@@ -56,8 +56,10 @@ func boundsOf(l *inet.Local) runBounds {
 	return least.runs(l.Version())
 }
 
-// The method "runs" returns the limits of messages for an IP version. If the device has not
-// reported a limit, the method "runs" uses Linux's default value.
+// The method "runs" returns, for an IP version, the size limit of one GSO send and the limit on its
+// number of segments. If the device has reported no size limit, the size limit is derived from
+// gsoBytes, Linux's default. If the device has reported no limit on the segments of one GSO send,
+// the method "runs" uses runSegmentsMost.
 func (d deviceBounds) runs(version int) runBounds {
 	bytes, headers, most := d.bytes4, uint64(inet.Headers4Bytes), uint64(inet.MaxPayload4Bytes)
 	if version == 6 {

@@ -50,8 +50,10 @@ func (t *sender) init(e *endpoint, gso bool) {
 	}
 }
 
-// A "run" is the message to which the method "plan" currently adds datagrams. All datagrams of a
-// run have the size of the first datagram, except that the last datagram can be shorter.
+// A "run" describes the message (one entry of sendmmsg) to which the method "plan" currently adds
+// datagrams. The kernel splits a message with several datagrams by segmentation offload (GSO). All
+// datagrams of a run have the size of the first datagram, except that the last datagram can be
+// shorter.
 type run struct {
 	to          fabric.Addr
 	segment     uint64 // size of the first datagram

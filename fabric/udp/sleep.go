@@ -19,14 +19,15 @@ import (
 //	Arm    the owner       which sockets, those with receives posted
 //	Sleep  any goroutine   parks until the epoll descriptor is readable
 //
-// The sockets' events are enabled in the epoll set only during a Sleep, because a datagram must
-// wake a thread only during a Sleep. When many polls have received datagrams without a Sleep, the
-// sockets are removed from the epoll set, because epoll costs the senders to a watched socket about
-// 100 ns per packet.
+// As a rule, the events of the domain's sockets are enabled in the epoll set only during a Sleep,
+// because a datagram must wake a thread only during a Sleep. When many polls have received
+// datagrams without a Sleep, the sockets are removed from the epoll set, because epoll costs the
+// senders to a watched socket about 100 ns per packet.
 //
-// While few datagrams arrive between two Sleeps, the sockets' events remain enabled after each
-// Sleep. As soon as more than calmFinds polls receive datagrams between two Sleeps, the domain goes
-// back to disabling the sockets' events after each Sleep.
+// While few datagrams arrive between one Sleep and the next, the sockets' epoll events remain
+// enabled after each Sleep. As soon as more than calmFinds polls have received datagrams since the
+// latest Sleep, the domain disables the sockets' epoll events, and from then on disables them again
+// after each Sleep.
 type sleeper struct {
 	made    bool
 	epoll   int
@@ -44,9 +45,9 @@ const (
 	// After lingersMax polls that have received datagrams since the latest Sleep, the sockets are
 	// removed from the epoll set.
 	lingersMax = 64
-	// The time between two Sleeps counts as an interval with little traffic if at most calmFinds polls
-	// receive datagrams during this time. After calmLeast consecutive intervals with little traffic,
-	// the sockets' events remain enabled after each Sleep.
+	// The time between one Sleep and the next counts as an interval with little traffic if at most
+	// calmFinds polls receive datagrams during this time. After calmLeast consecutive intervals with
+	// little traffic, the sockets' epoll events remain enabled after each Sleep.
 	calmFinds = 1
 	calmLeast = 4
 )
@@ -145,7 +146,8 @@ func (s *sleeper) still() {
 }
 
 // The method "stir" is called when several polls have received datagrams since the latest Sleep,
-// and makes the domain disable the sockets' events after each Sleep again.
+// disables the sockets' epoll events, and makes the domain disable these events after each Sleep
+// again.
 func (s *sleeper) stir() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@
 // replaces the oldest unproven connection of the address with the most unproven connections. If a
 // host opens many connections from one address, its new connections therefore replace connections
 // from the same address, and not connections from other addresses. If all connections of a full
-// Listener are proven, a new connection is refused. The Listener counts each connection that it
-// refuses or replaces, and writes the reason to the connection before closing it.
+// Listener are proven, the Listener refuses a new connection. The Listener counts each connection
+// that it refuses or replaces, and writes the reason to the connection before closing it.
 //
 // The methods of Listener and Guest may be called from any goroutine. A Lines belongs to one
 // goroutine.

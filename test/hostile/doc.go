@@ -3,7 +3,7 @@
 // that are tested.
 //
 //	go test ./test/hostile                 each kind once, for a moment: nobody honest ends
-//	make hostile                           in turns, and the honest lose less than a tenth
+//	make hostile                           with and without alternately; the honest lose < 10 %
 //
 // The malicious peer runs in the test, and the honest programs run in processes of their own.
 package hostile

@@ -1,6 +1,6 @@
 // Command streams measures byte streams between two processes, with package gobtl, TCP, quic-go and
-// kcp-go. The systems are measured in turns, each time with new processes, and the output shows
-// medians over the rounds:
+// kcp-go. Each round measures the systems one after the other, each time with new processes, and
+// the output shows medians over the rounds:
 //
 //	parent --- serve SYSTEM ---------> address, then it serves until its standard input ends
 //	       --- call SYSTEM ADDRESS --> a result, in JSON

@@ -71,8 +71,8 @@ func (c *Counted) Came(h *frag.Header) {
 // Refuses reports whether more chunks of a refused fragment are still expected.
 func (c *Counted) Refuses() bool { return c.reason != 0 }
 
-// WhyRefused returns the reason why the chunks of the fragment with the id fragID are refused, or 0
-// if these chunks are accepted.
+// WhyRefused returns the reason why this side refuses the chunks of the fragment with the id
+// fragID, or 0 if this side accepts these chunks.
 func (c *Counted) WhyRefused(fragID uint32) (reason uint8) {
 	if c.refused != fragID {
 		return 0
@@ -80,9 +80,9 @@ func (c *Counted) WhyRefused(fragID uint32) (reason uint8) {
 	return c.reason
 }
 
-// Refuse records that packet n, with the header h, is refused. After a refused chunk, all remaining
-// chunks of its fragment are refused. Only the last chunk of a refused fragment, which requests an
-// ACK, is answered with a Nack.
+// Refuse records that this side refuses packet n, with the header h. After a refused chunk, this
+// side refuses all remaining chunks of its fragment. Of the chunks of a refused fragment, this side
+// answers only the last one, which requests an ACK, with a Nack.
 func (c *Counted) Refuse(n seq.Num, h *frag.Header, reason uint8) {
 	if h.Kind == frag.KindChunk {
 		c.reason, c.refused = reason, h.FragID

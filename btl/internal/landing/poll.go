@@ -111,7 +111,8 @@ func (p *Plan[E]) land(mem []byte) error {
 // whether this memory is the target of a put.
 func (p *Plan[E]) Aim() (x *Expectation[E], put bool) { return p.aim, p.to.Flags != 0 }
 
-// Done ends the processing of a poll with direct receive.
+// Done ends the processing of a poll in which the provider was allowed to write payloads directly
+// to their final memory (direct receive).
 func (p *Plan[E]) Done() { p.aim = nil }
 
 // Match parses the header of a packet into h. Match reports whether the packet is the expected

@@ -54,12 +54,12 @@ func (s *Handshakes[E]) OnHello(
 }
 
 // onFirstHello finds or makes the endpoint for a Hello that contains no connection tag of this
-// side, but valid cookies for both addresses of its sender. onFirstHello returns one of three
-// endpoints: the half-open endpoint of a previous Hello, an endpoint that is connecting to the
-// sender (simultaneous open), or a new endpoint. onFirstHello returns a connecting endpoint only if
-// this side has not sent the endpoint's tag to a different endpoint of the peer. If onFirstHello
-// returns the zero value, the caller sends the result "answer" to the sender of the Hello, unless
-// "answer" has no Reason and names no module.
+// side, but valid cookies for its sender's addresses on the command channel and the data channel.
+// onFirstHello returns one of three endpoints: the half-open endpoint of a previous Hello, an
+// endpoint that is connecting to the sender (simultaneous open), or a new endpoint. onFirstHello
+// returns a connecting endpoint only if this side has not sent the endpoint's tag to a different
+// endpoint of the peer. If onFirstHello returns the zero value, the caller sends the result
+// "answer" to the sender of the Hello, unless "answer" has no Reason and names no module.
 func (s *Handshakes[E]) onFirstHello(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer Answer) {

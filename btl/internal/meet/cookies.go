@@ -77,9 +77,9 @@ func Unfit(hello *frag.Hello, incarnation, features uint64) (answer frag.Reject,
 	return answer, false
 }
 
-// Proves reports whether a Hello contains valid cookies for both addresses of its sender. The
-// argument "source" of Proves is the source address of the Hello, or empty if the source address is
-// unknown.
+// Proves reports whether a Hello contains valid cookies for its sender's two addresses (command
+// channel and data channel). The argument "source" of Proves is the source address of the Hello, or
+// empty if the source address is unknown.
 func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 	if len(source) > 0 && !bytes.Equal(source, Claimed(hello, hello.Probe)) {
 		return false // the claimed address is not the source address

@@ -7,10 +7,10 @@ import (
 )
 
 // OnPacket handles a data packet for an endpoint whose handshake is not complete. A data packet
-// shows that both channels work, because a peer sends only Hellos until it knows that both channels
-// work. However, a data packet does not prove that the peer receives at the addresses to which this
-// side sends. OnPacket returns the endpoint that must process the packet, or the zero value if the
-// packet must be dropped.
+// shows that the command channel and the data channel work, because a peer sends only Hellos until
+// it knows that both of these channels work. However, a data packet does not prove that the peer
+// receives at the addresses to which this side sends. OnPacket returns the endpoint that must
+// process the packet, or the zero value if the packet must be dropped.
 //
 // A half-open endpoint drops data packets, because the Hello for which the endpoint was made is
 // possibly forged. With wrong sequence numbers from a forged Hello, the two sides would drop each
@@ -48,9 +48,10 @@ func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	return ep
 }
 
-// establish marks an endpoint as connected if both channels are known to work. An endpoint that was
-// made for a peer's Hello is marked as connected only when, in addition, the peer knows that both
-// channels work, because the peer's handshake can still fail.
+// establish marks an endpoint as connected if the command channel and the data channel are known to
+// work. An endpoint that was made for a peer's Hello is marked as connected only when, in addition,
+// the peer knows that the command channel and the data channel work, because the peer's handshake
+// can still fail.
 func (s *Handshakes[E]) establish(ep E) {
 	e := s.peers.end(ep)
 	hs := e.Handshake
@@ -231,8 +232,8 @@ func (s *Handshakes[E]) OnTimer(ep E) {
 	s.sayHello(ep)
 }
 
-// ConfirmAgain repeats the Hellos with which this side reports that both channels work.
-// ConfirmAgain returns the time until it must be called again.
+// ConfirmAgain repeats the Hellos with which this side reports that the command channel and the
+// data channel work. ConfirmAgain returns the time until it must be called again.
 func (s *Handshakes[E]) ConfirmAgain(ep E) time.Duration {
 	hs := s.peers.end(ep).Handshake
 	hs.Nonces[frag.ProbeCommand] = s.random()

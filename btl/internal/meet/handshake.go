@@ -174,8 +174,8 @@ func (hs *Handshake) Wake(now Time, timeout time.Duration) {
 // code in the answer of this application.
 func (hs *Handshake) Later() (code uint16, ok bool) { return hs.later, hs.putOff }
 
-// mayShow reports whether the peer has sent cookies for both channels, so that the next Hello can
-// contain both cookies.
+// mayShow reports whether the peer has sent cookies for the command channel and the data channel,
+// so that the next Hello can contain both cookies.
 func (hs *Handshake) mayShow() bool {
 	for i := range hs.shown {
 		if hs.shown[i].valueBytes == 0 {
@@ -185,8 +185,8 @@ func (hs *Handshake) mayShow() bool {
 	return true
 }
 
-// Show copies the cookies of both channels into a Hello, together with the addresses for which the
-// peer made the cookies. If a cookie is missing, Show does nothing.
+// Show copies the cookies of the command channel and the data channel into a Hello, together with
+// the addresses for which the peer made the cookies. If a cookie is missing, Show does nothing.
 func (hs *Handshake) Show(hello *frag.Hello) {
 	if !hs.mayShow() {
 		return
@@ -227,8 +227,9 @@ func (hs *Handshake) ReachesPeer() bool {
 	return hs.Bound && hs.Proven&frag.ProbeCommand.Bit() != 0
 }
 
-// BeginConfirm starts the rounds of Hellos with which this side reports that both channels work.
-// The argument "nonce" of BeginConfirm is the nonce of the Hello in the first of these rounds.
+// BeginConfirm starts the rounds of Hellos with which this side reports that the command channel
+// and the data channel work. The argument "nonce" of BeginConfirm is the nonce of the Hello in the
+// first of these rounds.
 func (hs *Handshake) BeginConfirm(nonce uint64) {
 	hs.Interval = HelloIntervalMin
 	hs.last, hs.Nonces[frag.ProbeCommand] = nonce, nonce
@@ -241,10 +242,11 @@ func (hs *Handshake) HeardBy(p frag.Probe) bool {
 }
 
 // Asks reports whether a round of Hellos includes the given channel. Until answers have arrived on
-// both channels, a round of Hellos includes each channel on which no answer has arrived. When
-// answers have arrived on both channels, a round of Hellos is one Hello on the command channel,
-// which reports to the peer that both channels work. While the peer's endpoint is unknown and a
-// cookie has arrived on only one channel, no Hello is sent on the channel with the cookie.
+// the command channel and the data channel, a round of Hellos includes each channel on which no
+// answer has arrived. When answers have arrived on the command channel and the data channel, a
+// round of Hellos is one Hello on the command channel, which reports to the peer that both of these
+// channels work. While the peer's endpoint is unknown and a cookie has arrived on only one channel,
+// no Hello is sent on the channel with the cookie.
 func (hs *Handshake) Asks(p frag.Probe) bool {
 	if hs.Proven == frag.ProvenAll {
 		return p == frag.ProbeCommand

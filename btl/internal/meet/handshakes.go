@@ -148,8 +148,8 @@ func (s *Handshakes[E]) adopt(
 	return half, nil
 }
 
-// OnRetry stores the cookie of a Retry, which the peer requires in the next Hello. When the
-// cookies of both channels are known, OnRetry repeats the Hello.
+// OnRetry stores the cookie of a Retry, which the peer requires in the next Hello. When the cookies
+// of the command channel and of the data channel are known, OnRetry repeats the Hello.
 func (s *Handshakes[E]) OnRetry(by frag.Probe, h *frag.Header, r *frag.Retry) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)

@@ -100,7 +100,7 @@ type packets[E any] interface {
 	// SendHello sends a Hello or HelloAck to the address "to", or to the endpoint's peer if "to" is
 	// nil.
 	SendHello(ep E, kind frag.Kind, conn uint64, hello *frag.Hello, to []byte)
-	// SendReject sends a Reject to an address through a channel.
+	// SendReject sends a Reject to the address "to" on the network channel "by" (command or data).
 	SendReject(by frag.Probe, to []byte, tag uint64, version uint8, r frag.Reject)
 	// SendMoved sends a HelloAck that names the module to which the receiver of the HelloAck must
 	// connect instead of this one. The argument "tag" of SendMoved is the connection tag of the

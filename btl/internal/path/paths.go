@@ -186,7 +186,8 @@ func (s *Paths[E]) search(ep E) {
 	s.host.Use(ep, p.Size)
 }
 
-// wait returns the time after which a probe without an answer counts as lost.
+// wait returns the duration from the sending of a probe until the probe counts as lost, if no
+// answer arrives.
 func (s *Paths[E]) wait(ep E) time.Duration {
 	const deviations = 4
 	trip, deviation := s.host.RoundTrip(ep)

@@ -102,9 +102,9 @@ type Overruns struct {
 	fewest   uint64 // packets between two queries
 }
 
-// Init sets the two channels, each of which has receive buffers for "capacity" packets. Init
-// reports whether both channels count overruns, which is a condition for granting more credits than
-// the receive buffer has room for.
+// Init sets the command channel and the data channel, each of which has receive buffers for
+// "capacity" packets. Init reports whether the command channel and the data channel both count
+// overruns, which is a condition for granting more credits than the receive buffer has room for.
 func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	cmd, ok := command.(fabric.Overrunner)
 	dat, both := data.(fabric.Overrunner)

@@ -22,7 +22,8 @@ func (bu *Buffers) post(c *port.Channel) {
 	bu.SettleSends()
 }
 
-// PostAll posts the batches of both channels, and the free receive buffers.
+// PostAll posts the batches of the command channel and the data channel, and the free receive
+// buffers.
 func (bu *Buffers) PostAll() {
 	for _, c := range [...]*port.Channel{&bu.Port.Command, &bu.Port.Data} {
 		if bu.Source.Due(c.Which) && len(c.Batch) > 0 {

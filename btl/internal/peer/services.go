@@ -265,8 +265,9 @@ func (all *Services) Deadline() mono.Time {
 	return d.Min(all.Acks.AckDeadline())
 }
 
-// Drained reports whether all endpoints have ended and both channels have no packet left to post.
-// An endpoint that its peer has closed, and that only repeats its last ACK, counts as ended.
+// Drained reports whether all endpoints have ended and the command and data channels have no packet
+// left to post. An endpoint that its peer has closed, and that only repeats its last ACK, counts as
+// ended.
 func (all *Services) Drained() bool {
 	if all.Port.Pending() {
 		return false

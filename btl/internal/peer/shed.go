@@ -7,11 +7,11 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Peers may hold reassembly memory only while their fragments make progress. When a peer's fragment
-// is refused for lack of memory, the module checks the peers that hold memory. The module ends the
-// endpoint of a live peer whose fragments have hardly grown for PeerTimeout (see Stalled of
-// frag.Assembler), so that other peers can continue. The peer whose endpoint was ended gets a Bye
-// with the reason (frag.ByeShed). While nobody needs memory, a peer without progress keeps it.
+// Peers may hold reassembly memory only while their fragments make progress. When the module
+// refuses a peer's fragment for lack of memory, it checks the peers that hold memory. The module
+// ends the endpoint of a live peer whose fragments have hardly grown for PeerTimeout (see Stalled
+// of frag.Assembler), so that other peers can continue. The peer whose endpoint was ended gets a
+// Bye with the reason (frag.ByeShed). While nobody needs memory, a peer without progress keeps it.
 //
 // A peer whose next packet in sequence was refused for lack of memory cannot make progress, because
 // its window does not advance. The refusal excuses the fragment of the refused packet and later

@@ -204,9 +204,9 @@ func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
 }
 
 // The method "between" appends the sizes to probe in the next round to the slice "sizes". The
-// search first probes the largest size of the devices, then the usual sizes of paths. When no usual
-// size of paths is left, the search probes sizes at equal distances in the remaining interval of
-// sizes.
+// search first probes the largest datagram size that the network devices of both sides support (the
+// field Most), and then the usual sizes of paths. When no usual size of paths is left, the search
+// probes sizes at equal distances in the remaining interval of sizes.
 func (p *Search) between(sizes []int) []int {
 	from, room := len(sizes), ProbesMax
 	if p.below > p.Most {
@@ -441,8 +441,8 @@ func (p *Search) Holes() int { return int(p.holes) }
 // Nonce returns the number that identifies the answer to a probe of the given size.
 func (p *Search) Nonce(sizeBytes int) uint64 { return nonceOf(p.secret, sizeBytes) }
 
-// Check returns nil if the size in use is between the base size and the largest size of the
-// devices, and otherwise an error.
+// Check returns nil if the size in use is between the base size and the largest datagram size that
+// the network devices of both sides support (the field Most), and otherwise an error.
 func (p *Search) Check() error {
 	if p.Size > p.Most || p.Size < p.Base {
 		return fmt.Errorf("pmtu: datagrams of %d bytes, at least %d and at most %d", p.Size, p.Base,

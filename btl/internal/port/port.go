@@ -96,8 +96,8 @@ func (p *Port) Tend(now Time) {
 	}
 }
 
-// Post posts the batches of both channels, and all free receive buffers. After Post, the caller
-// must call Refused and Done.
+// Post posts the batches of the command channel and the data channel, and all free receive buffers.
+// After Post, the caller must call Refused and Done.
 func (p *Port) Post(now Time) {
 	for _, c := range [...]*Channel{&p.Command, &p.Data} {
 		if len(c.Batch) > 0 {
@@ -115,8 +115,9 @@ func (p *Port) Post(now Time) {
 // Pending reports whether packets wait to be posted.
 func (p *Port) Pending() bool { return len(p.Command.Batch) > 0 || len(p.Data.Batch) > 0 }
 
-// RetryAt returns the time by which the waiting packets of both channels must be posted. If a
-// waiting packet was not offered to the fabric yet, RetryAt returns the argument "now".
+// RetryAt returns the time by which the waiting packets of the command channel and the data channel
+// must be posted. If a waiting packet was not offered to the fabric yet, RetryAt returns the
+// argument "now".
 func (p *Port) RetryAt(now Time) Time { return p.Command.retryAt(now).Min(p.Data.retryAt(now)) }
 
 // Paused reports whether packets wait to be posted, but the time of the next attempt to post them

@@ -33,8 +33,8 @@ func (p *Port) FormatName(name []byte) string {
 	return hex.EncodeToString(name)
 }
 
-// FormatPair returns a text with the names of both channels, in the notation of ParseAddress, or an
-// empty text for a fabric without textual addresses.
+// FormatPair returns a text with the names of the command channel and the data channel, in the
+// notation of ParseAddress, or an empty text for a fabric without textual addresses.
 func (p *Port) FormatPair(command, data []byte) string {
 	a, ok := p.Dom.(fabric.Addresser)
 	if !ok {

@@ -70,10 +70,10 @@ func (rx *Receiver) refuseSequenced(in *arrival, reason, tag uint8) {
 }
 
 // refusedBeforeSequenced handles a chunk of a fragment that was refused before. Until the sender
-// has ended the refused fragment with an error, each chunk of this fragment is refused again. After
-// the sender has ended the refused fragment, each chunk of this fragment is accepted and its
-// payload is dropped. refusedBeforeSequenced reports whether the chunk belongs to a refused
-// fragment.
+// has ended the refused fragment with an error, this side refuses each chunk of this fragment
+// again. After the sender has ended the refused fragment, this side accepts each chunk of this
+// fragment, and drops its payload. refusedBeforeSequenced reports whether the chunk belongs to a
+// refused fragment.
 func (rx *Receiver) refusedBeforeSequenced(in *arrival) bool {
 	ep := in.ep
 	if in.Flags&frag.FlagPut != 0 || rx.handlers[in.Tag] == nil {

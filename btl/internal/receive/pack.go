@@ -88,8 +88,8 @@ func (rc *Records) admit(in *arrival) bool {
 }
 
 // admitSequenced checks the tags of the messages in a Pack, which is a packet with several small
-// messages. If the tag of one message has no handler, the whole Pack is refused. The peer sends the
-// refused Pack again without the messages of the refused tag.
+// messages. If the tag of one message has no handler, this side refuses the whole Pack. The peer
+// sends the refused Pack again without the messages of the refused tag.
 func (rc *Records) admitSequenced(in *arrival) bool {
 	ep, pieces := in.ep, &rc.pieces
 	pieces.Clear()
@@ -122,10 +122,10 @@ func (rx *Receiver) wholeRecords(payload []byte) (at int) {
 	return at
 }
 
-// admitCounted checks the tags of the messages in a shared packet before delivery. The messages
-// whose tag has no handler are refused, with one Nack for each tag. The messages of the shared
-// packet whose tag has a handler are delivered. If the shared packet is invalid, admitCounted ends
-// the endpoint and returns false, and otherwise it returns true.
+// admitCounted checks the tags of the messages in a shared packet before delivery. This side
+// refuses the messages whose tag has no handler, with one Nack for each tag. The messages of the
+// shared packet whose tag has a handler are delivered. If the shared packet is invalid,
+// admitCounted ends the endpoint and returns false, and otherwise it returns true.
 func (rc *Records) admitCounted(in *arrival) bool {
 	ep, refused := in.ep, &rc.refusedTags
 	*refused = inbound.Tags{}

@@ -13,10 +13,11 @@
 //	|                |            |   few   |  one each   |
 //	                  as many as are free here may one of several hold
 //
-// All endpoints of a host together have the same threshold as a single endpoint. Without this
-// threshold of hosts, one host could use up the resource with many endpoints. The threshold of
-// hosts does not apply to the first item of an endpoint, so that every endpoint can make progress.
-// The threshold of hosts does not apply either while all endpoints belong to the same host.
+// A host threshold limits the items that all endpoints of one host may hold together. The host
+// threshold is as high as the threshold of a single endpoint. Without the host threshold, one host
+// could use up the resource with many endpoints. The host threshold does not apply to the first
+// item of an endpoint, so that every endpoint can make progress. While all endpoints belong to the
+// same host, the host threshold does not apply at all.
 //
 // The functions of the package have no state. The counts of a host are in its Host, to which each
 // endpoint of the host has a pointer.

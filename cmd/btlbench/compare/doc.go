@@ -1,6 +1,6 @@
-// Package compare measures the transport and comparable systems in one run. The same quantities are
-// measured on the same two CPUs in turns, so that disturbances of the machine affect all systems
-// alike.
+// Package compare measures the transport and comparable systems in one run. On the same two CPUs,
+// each round measures the same quantities of all systems one after the other, so that disturbances
+// of the machine affect all systems alike.
 //
 //	compare.go   Config and Run: the order of the measurements of package systems
 //	report.go    the report, JSON and CSV

@@ -89,7 +89,7 @@ var grantedTimes = []struct {
 
 // GrantSettings reports whether a client may have the NAME=VALUE pairs that it asks a server for. A
 // client cannot make a server allocate memory for more than a few times the default numbers. The
-// function wait decides about each time-out. A setting that no list names is refused.
+// function wait decides about each time-out. GrantSettings refuses a setting that no list names.
 func GrantSettings(settings []string, wait func(time.Duration) error) error {
 	var c btl.Config
 	if err := ApplySettings(&c, settings); err != nil {

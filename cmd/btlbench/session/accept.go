@@ -90,7 +90,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) (err error) {
 const (
 	// guestsMax is the largest number of simultaneous connections that are not clients yet.
 	guestsMax = 64
-	// fullLine is the line for a connection that is refused because there are too many.
+	// fullLine is the line for a connection that the server refuses because it has too many
+	// connections.
 	fullLine = `{"type":"error","error":"busy with other connections: try again later"}` + "\n"
 )
 

@@ -40,8 +40,8 @@ func (j *job) onSignal(s os.Signal) {
 	j.signal(number)
 }
 
-// stop handles a stop signal from the terminal. stop first stops the ranks, and then the process of
-// btlrun.
+// stop handles a stop signal from the terminal. stop first stops the ranks, and then the
+// operating-system process of btlrun.
 func (j *job) stop() {
 	if j.Suspend == nil {
 		return

@@ -9,9 +9,9 @@
 //	clean    nothing is lost: what congestion control costs
 //
 // The processes on the hosts run this program with RoleMain, and a Spec tells each of them what to
-// do. Systems are measured in turns, so that disturbances of the machine affect all of them alike.
-// The tables show medians. The measurements need root, iproute2, nftables, and iperf3 for TCP's
-// goodput.
+// do. Each round measures the systems one after the other, so that disturbances of the machine
+// affect all of them alike. The tables show medians. The measurements need root, iproute2,
+// nftables, and iperf3 for TCP's goodput.
 //
 //	role*.go    what runs on the hosts
 //	child.go    starting and asking them

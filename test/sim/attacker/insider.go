@@ -66,8 +66,8 @@ func (a *Attacker) beginSession() {
 	a.connect()
 }
 
-// connect sends Hellos on both channels, with the received cookies, and with the target's tag once
-// it is known.
+// connect sends Hellos on the command channel and the data channel, with the received cookies, and
+// with the target's tag once it is known.
 func (a *Attacker) connect() {
 	s := &a.self
 	a.hello = frag.Hello{

@@ -43,7 +43,8 @@ type ping struct {
 	sizeBytes int
 }
 
-// pongCount counts the Pongs of an endpoint on both channels since the time of the first Pong.
+// pongCount counts the Pongs of an endpoint on the command channel and the data channel since the
+// time of the first Pong.
 type pongCount struct {
 	since mono.Time
 	count int

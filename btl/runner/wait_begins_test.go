@@ -49,10 +49,10 @@ func (d *worksDomain) begins() bool {
 
 func (d *worksDomain) Arm() bool {
 	if d.ended != 0 {
-		switch waits := whoWorks(); {
-		case d.by == byOther || d.by == waits:
+		switch d.by {
+		case byOther, whoWorks():
 			d.tell(d.begins())
-		case d.by == byWatcher: // a call sleeps, and the watcher waits for the call without polling
+		case byWatcher: // a call sleeps, and the watcher waits for the call without polling
 			d.ended = 0
 			d.tell(true)
 		}

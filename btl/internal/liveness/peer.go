@@ -38,8 +38,8 @@ type Rules struct {
 // which is at the same time the interval between these probes.
 func (r *Rules) PressAfter() time.Duration { return r.PeerTimeout / 8 }
 
-// On a connection over a reliable fabric, AskEvery is the interval at which a peer is probed while
-// an acknowledgement of the peer is outstanding.
+// AskEvery returns the interval at which a peer is probed over a reliable fabric while an
+// acknowledgement of the peer is outstanding.
 func (r *Rules) AskEvery() time.Duration {
 	d := r.PeerTimeout / 4
 	if r.KeepAlive > 0 {

@@ -95,6 +95,7 @@ func (h *fakeHost) Shut() bool              { return false }
 func (h *fakeHost) Full() bool              { return false }
 func (h *fakeHost) AskSilent()              { h.silent++ }
 func (h *fakeHost) AskSilentOf(few []*node) { h.probed = append(h.probed, few...) }
+
 func (h *fakeHost) AskSilentHosts(holds func(*node) bool) bool {
 	for _, n := range h.s.peers.All() {
 		if h.rested && n != nil && holds(n) {
@@ -103,6 +104,7 @@ func (h *fakeHost) AskSilentHosts(holds func(*node) bool) bool {
 	}
 	return h.rested
 }
+
 func (h *fakeHost) SendReject(_ frag.Probe, _ []byte, tag uint64, _ uint8, r frag.Reject) {
 	h.rejects, h.rejected = append(h.rejects, r), append(h.rejected, tag)
 }

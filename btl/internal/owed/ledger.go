@@ -97,8 +97,8 @@ func (l *Ledger[E]) Ripen(now Time, rules *reliability.Rules) {
 	}
 }
 
-// The type Tally contains, for each list of outstanding ACKs, the number of endpoints that should
-// be on the list.
+// Tally contains, for each list of outstanding ACKs, the number of endpoints that should be on the
+// list.
 type Tally struct{ owing, held int }
 
 // Tally counts an endpoint in t, and returns an error if the endpoint is on the wrong list for the

@@ -15,7 +15,7 @@ const GatherBytesMin = 4 << 10
 // send of one payload.
 const gatherPieceMin = 1 << 10
 
-// The type Memory registers the memory of a module's payloads with the fabric.
+// Memory registers the memory of a module's payloads with the fabric.
 type Memory struct {
 	registered regcache.Cache // memory that the caller has registered
 	dom        fabric.Domain  // nil after Close

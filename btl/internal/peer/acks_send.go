@@ -7,7 +7,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The type Acks sends the outstanding ACKs. Its Ledger lists the endpoints with outstanding ACKs.
+// Acks sends the outstanding ACKs. Its Ledger lists the endpoints with outstanding ACKs.
 type Acks struct {
 	*Services
 	owed.Ledger[*Endpoint]

@@ -305,7 +305,7 @@ func (wr *Writer) SendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	return true
 }
 
-// Over a reliable fabric, SendQuestion sends an empty packet (Void) that requests an ACK from the
+// SendQuestion sends an empty packet (Void) over a reliable fabric, which requests an ACK from the
 // peer. The empty packet (Void) counts as a data packet. SendQuestion reports whether the command
 // channel had room for the Void.
 func (wr *Writer) SendQuestion(ep *Endpoint) bool {

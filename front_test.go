@@ -220,6 +220,27 @@ func TestNoNode(t *testing.T) {
 	}
 }
 
+// The methods of a Peer that is nil or zero return an error.
+func TestNoPeer(t *testing.T) {
+	for name, p := range map[string]*gobtl.Peer{"nil": nil, "zero": {}} {
+		ctx := t.Context()
+		for method, run := range map[string]func() error{
+			"Call":       func() error { _, err := p.Call(ctx, "greet", nil); return err },
+			"Send":       func() error { return p.Send(ctx, 1, nil) },
+			"Enqueue":    func() error { return p.Enqueue(ctx, nil) },
+			"OpenStream": func() error { _, err := p.OpenStream(ctx); return err },
+			"Expose":     func() error { _, err := p.Expose(ctx, nil, 0); return err },
+			"Put":        func() error { return p.Put(ctx, 0, 0, nil) },
+			"Get":        func() error { return p.Get(ctx, 0, 0, nil) },
+			"Close":      func() error { return p.Close(ctx) },
+		} {
+			if err := run(); !errors.Is(err, gobtl.ErrPeer) {
+				t.Errorf("%s of a Peer that is %s: %v", method, name, err)
+			}
+		}
+	}
+}
+
 // A time without a unit is refused, and the error has units.
 func TestTimesWithoutUnit(t *testing.T) {
 	for _, c := range []struct {

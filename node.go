@@ -38,6 +38,8 @@ var (
 	// ErrNode means that a Node is nil or the zero value, as after a call of Listen or Open that
 	// returned nil and an error.
 	ErrNode = errors.New("gobtl: no Node: was the error of Listen or Open checked?")
+	// ErrPeer means that a Peer is nil or the zero value, as after a call of Dial that has failed.
+	ErrPeer = errors.New("gobtl: no Peer: was the error of Dial checked?")
 )
 
 // The constants below are the tags that a Node uses for its own layers.

@@ -40,6 +40,9 @@ type Peer struct {
 // and wraps call.ErrMethod, call.ErrBusy, a call.RemoteError with the text of the handler's error,
 // the reason why the connection ended, or the error of ctx.
 func (p *Peer) Call(ctx context.Context, method string, request []byte) ([]byte, error) {
+	if p.none() {
+		return nil, ErrPeer
+	}
 	answer, err := p.link.calls.CallName(ctx, p.ep, method, request)
 	if err != nil {
 		return nil, fmt.Errorf("gobtl: call %q of %s: %w", method, p.address, inner(err))
@@ -54,11 +57,17 @@ func (p *Peer) Call(ctx context.Context, method string, request []byte) ([]byte,
 // TagMax, btl.ErrTooLarge for too much data, the reason why the connection ended, or the error of
 // ctx.
 func (p *Peer) Send(ctx context.Context, tag btl.Tag, data []byte) error {
+	if p.none() {
+		return ErrPeer
+	}
 	if tag > TagMax {
 		return tagError(tag)
 	}
 	return p.wrap("send to", p.link.run.Send(ctx, p.ep, tag, data))
 }
+
+// none reports whether the Peer is nil or the zero value, as after a call of Dial that has failed.
+func (p *Peer) none() bool { return p == nil || p.link == nil }
 
 // The function "inner" removes the prefix "gobtl: " from the text of err, because the caller
 // inserts the text into a longer text with this prefix.
@@ -80,6 +89,9 @@ func (p *Peer) wrap(what string, err error) error {
 // cancelled. The error of Enqueue is queue.ErrTooLarge, the reason why the connection ended, or the
 // error of ctx.
 func (p *Peer) Enqueue(ctx context.Context, data []byte) error {
+	if p.none() {
+		return ErrPeer
+	}
 	return p.wrap("enqueue to", p.link.queue.Send(ctx, p.ep, data))
 }
 
@@ -88,6 +100,9 @@ func (p *Peer) Enqueue(ctx context.Context, data []byte) error {
 // tries again until ctx ends, or for Config.Transport.HandshakeTimeout if ctx has no deadline.
 // OpenStream returns the errors of conn.Node.Dial.
 func (p *Peer) OpenStream(ctx context.Context) (net.Conn, error) {
+	if p.none() {
+		return nil, ErrPeer
+	}
 	c, err := p.link.streams.Dial(ctx, p.ep, "")
 	if err != nil {
 		return nil, p.wrap("open a stream to", err) // The result must not be a nil *Conn.
@@ -107,6 +122,9 @@ type Region struct {
 // btl.ErrConfig for unknown rights. Expose returns the reason why the connection ended if it has
 // ended, or the error of ctx if ctx is cancelled.
 func (p *Peer) Expose(ctx context.Context, mem []byte, rights btl.Rights) (*Region, error) {
+	if p.none() {
+		return nil, ErrPeer
+	}
 	r := &Region{peer: p, region: new(btl.Region)}
 	var exposed error // Do retries a function that returns ErrAgain.
 	err := p.link.run.Do(ctx, func(m *btl.Module) error {
@@ -158,12 +176,18 @@ func (r *Region) close() {
 // all bytes are written. The error of Put is btl.ErrRemoteAccess, the reason why the connection
 // ended, or the error of ctx joined with runner.ErrInUse.
 func (p *Peer) Put(ctx context.Context, target btl.Handle, offset uint64, data []byte) error {
+	if p.none() {
+		return ErrPeer
+	}
 	return p.wrap("put to", p.link.run.Put(ctx, p.ep, data, target, offset))
 }
 
 // Get reads len(mem) bytes of memory that the peer has exposed, from the given offset on, into mem.
 // Get returns the same errors as Put. After an error of Get, some bytes of mem might have changed.
 func (p *Peer) Get(ctx context.Context, target btl.Handle, offset uint64, mem []byte) error {
+	if p.none() {
+		return ErrPeer
+	}
 	return p.wrap("get from", p.link.run.Get(ctx, p.ep, mem, target, offset))
 }
 
@@ -191,6 +215,9 @@ func (p *Peer) Err() error {
 // Close delivers all sent data, tells the peer that the connection ends, and ends the connection.
 // Close waits until the connection has ended, or until ctx is cancelled.
 func (p *Peer) Close(ctx context.Context) error {
+	if p.none() {
+		return ErrPeer
+	}
 	err := p.link.run.Do(ctx, func(*btl.Module) error {
 		p.ep.Close(p.ep.Now())
 		return nil

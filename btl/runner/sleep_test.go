@@ -196,6 +196,7 @@ func TestRunnerWaitsAwake(t *testing.T) {
 	look(func(*btl.Module) {
 		for i := range r.policies { // the watcher may drive, and the call wait for that
 			r.policies[i] = waiting.New(WaitAdaptive, 5*time.Millisecond, crowdedThread{}, r.now())
+			r.policies[i].AmongFriends() // a long yield, beside other work, does not stop the yields
 		}
 	})
 	count := func() (yields, passes uint64) {

@@ -22,7 +22,8 @@ type Config struct {
 	Profile string
 	// Reliability selects whether the provider or the module recovers from losses. With "auto" the
 	// provider recovers from losses if the providers of both sides are reliable and ordered, and
-	// otherwise the module recovers from losses. With "own" the module always recovers from losses.
+	// otherwise the module recovers from losses. If Reliability is "own", the module always recovers
+	// from losses.
 	Reliability string
 	// Rules overrides single values of the profile. A zero field of Rules keeps the profile's value.
 	// Programs need only those fields of Rules that Params lists. The fields of Rules that Params does

@@ -9,8 +9,8 @@ import (
 	"gobtl/btl"
 )
 
-// The method "serve" runs the handler of a request. An Inline is called directly, and a Handler or
-// StreamHandler runs on a new goroutine.
+// The method "serve" runs the handler of a request. A handler of the type Inline runs on the
+// calling goroutine, and a Handler or StreamHandler runs on a new goroutine.
 func (n *Node) serve(peer *btl.Endpoint, h head, name, body []byte) {
 	inline, handler := n.handlerOf(h.code, name)
 	switch {

@@ -20,6 +20,7 @@ const offersMax = 32
 type offer struct {
 	Host  string // equal for ranks that share their networks, also loopback
 	Addrs []address
+	CPUs  string // the CPUs that the rank may use: see cpusText
 }
 
 // address is a local address that a rank can use.
@@ -45,7 +46,7 @@ func offerAll(ctx context.Context, job Job, infos []fabric.Info) (*places, error
 	if job.Nodes() < 2 {
 		return &places{infos: infos}, nil
 	}
-	own, p := offer{Host: string(launch.HostName())}, &places{}
+	own, p := offer{Host: string(launch.HostName()), CPUs: cpusText()}, &places{}
 	for _, info := range infos[:min(len(infos), offersMax)] {
 		if info.Provider == infos[0].Provider {
 			own.Addrs = append(own.Addrs, address{
@@ -82,6 +83,15 @@ func (p *places) pick(rank int) (fabric.Info, error) {
 	}
 	chosen := p.choose()
 	return p.infos[chosen[rank]], clash(p.offers, chosen, rank)
+}
+
+// The method "cpus" returns the CPUs that each rank may use, as the rank's cpusText tells them.
+func (p *places) cpus() []string {
+	texts := make([]string, len(p.offers))
+	for rank, o := range p.offers {
+		texts[rank] = o.CPUs
+	}
+	return texts
 }
 
 // The method "choose" chooses an address for each rank, and returns the index of each chosen

@@ -173,7 +173,7 @@ func (r *Receiver) startAgain(st *start) {
 		return
 	}
 	if r.asm.track.sent() == 0 {
-		r.credit = r.cfg.First // the sender may not have been ready for the credit
+		r.credit = r.cfg.First // the sender may have missed an earlier credit
 	}
 	r.ready()
 }

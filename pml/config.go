@@ -96,9 +96,9 @@ const (
 	totalFactor   = 1024
 	totalLeast    = 8
 	totalBytesMax = 1 << 40
-	// goneBytes is the memory that a peer whose connection has ended counts towards Config.GoneBytes,
-	// in addition to its messages. messageBytes is the memory that a Message counts towards the limits
-	// on memory, in addition to its data.
+	// For each ended connection with unreceived messages, the Layer counts goneBytes towards
+	// Config.GoneBytes, in addition to the memory of the messages. For each unreceived message, the
+	// Layer counts messageBytes towards all limits on memory, in addition to the message's data.
 	goneBytes    = 4096
 	messageBytes = 256
 )

@@ -85,7 +85,7 @@ type Request struct {
 	handle btl.Handle
 	region *btl.Region
 	since  time.Duration // when the region was exposed, as of hosts.awake
-	beside int64         // bytes of the peer's regions then
+	beside int64         // value of Peer.exposedBytes when the region was exposed
 	moved  uint64        // bytes transferred; for a receive in packets only
 	most   uint64        // bytes to transfer
 	under  uint64        // bytes of the current put, or packets in flight

@@ -43,7 +43,7 @@ type engine struct {
 	asleep     bool // a call sleeps on the fabric, without mu
 	roused     bool // the sleeper was told to wake up
 	sleepUntil mono.Time
-	watched    <-chan struct{} // Done of the context whose end ends sleeps; nil: none
+	watched    <-chan struct{} // Done channel of the context whose end ends a sleep; nil: none
 	watching   func() bool     // ends the watch of watched
 	parked     *waiter         // calls that sleep while another call polls
 	spare      *waiter
@@ -176,7 +176,7 @@ func (e *engine) passAt(now mono.Time) int {
 func (e *engine) wait(ctx context.Context, w *waiter) error {
 	drives := false
 	defer func() {
-		if drives { // The poll did not return normally: see operation.fold.
+		if drives { // A function of the program has panicked or ended the goroutine: see operation.fold.
 			e.driving = false
 		}
 		e.handOver()

@@ -49,11 +49,11 @@ type failures struct {
 	onDeath func(why error)
 	leaving bool // all ranks finalize: an orderly end is no failure
 	comms   map[uint64]*Comm
-	freed   []*Comm // freed communicators that had rounds, the oldest first
+	freed   []*Comm // freed communicators with agreement rounds, the oldest first
 	rounds  map[roundKey]*round
 	early   map[int]*earlyVotes // votes in unknown communicators, by sender
 	parts   map[int][]*assembly // incomplete notices, by sender
-	perPart int                 // dead ranks in a part of a notice; 0: as many as fit
+	perPart int                 // most dead ranks in one part of a notice; 0: as many as fit
 	tellAll int                 // replaces noticeAllRanks; 0: noticeAllRanks applies
 }
 

@@ -56,7 +56,7 @@ func (l *Layout[T]) RecvInit(r *Request, c *Comm, from, tag int) error {
 // same number of values. A collective operation with layouts copies the values once more than the
 // same operation with slices.
 func (l *Layout[T]) Bcast(ctx context.Context, c *Comm, root int) error {
-	data := l.packed() // receivers, too: values that do not arrive stay the same
+	data := l.packed() // also at receivers: values that do not arrive keep their old contents
 	err := Bcast(ctx, c, data, root)
 	if c.rank != root && (err == nil || errors.Is(err, ErrCount)) {
 		l.Unpack(data)

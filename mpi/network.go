@@ -31,7 +31,7 @@ const sharingRanksMax = 128
 type wish struct {
 	Provider string // the provider in the rank's Config, if any
 	Memory   string // identity of the shared memory that the rank can use
-	Lack     string // an obstacle to shared memory outside of the program
+	Lack     string // reason outside of the program why the rank cannot use shared memory
 }
 
 // chooseNetwork returns the provider that all ranks of a job use. If the Config of some rank names

@@ -248,8 +248,7 @@ func (s *Schedule) Exscan(in, out []byte) {
 }
 
 // scanFrom combines the slices "acc" of all ranks from the rank "first" up to this rank. In round k
-// of a scan, each rank receives the values that the rank whose number is lower by 2^k has combined
-// so far.
+// of a scan, each rank receives the combined values of the rank whose number is lower by 2^k.
 func (s *Schedule) scanFrom(first int, acc []byte) {
 	x := s.memory(len(acc))
 	for d := 1; first+d < s.size; d *= 2 {

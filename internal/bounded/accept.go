@@ -38,7 +38,7 @@ type Guest struct {
 	of     *Listener
 	host   string
 	proven bool   // guarded by the Listener's lock
-	left   func() // called when the guest leaves, or nil; guarded by the Listener's lock
+	left   func() // called when the connection is closed, or nil; guarded by the Listener's lock
 }
 
 const (

@@ -129,10 +129,11 @@ func (r *rendezvous) accept() {
 // makeRoom reports whether the server can accept one more unauthenticated connection from the given
 // host. When the server has its largest number of unauthenticated connections, makeRoom first
 // closes an unauthenticated connection. If the given host has more unauthenticated connections than
-// the job has ranks, makeRoom closes the oldest unauthenticated connection of the given host. For
-// any other host, makeRoom chooses the oldest unauthenticated connection of the host with the most
-// unauthenticated connections. If the chosen connection is younger than proofLeast, makeRoom does
-// not close it and returns false.
+// the job has ranks, makeRoom closes the oldest unauthenticated connection of the given host. If
+// the given host has at most as many unauthenticated connections as the job has ranks, makeRoom
+// chooses the oldest unauthenticated connection of the host with the most unauthenticated
+// connections. If the chosen connection is younger than proofLeast, makeRoom does not close it and
+// returns false.
 func (r *rendezvous) makeRoom(host string) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()

@@ -241,7 +241,7 @@ func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	if err == nil {
 		_, err = e.flushTo(ctx, c.ranks)
 	}
-	if err == nil { // Wait for silent ranks, which may consider this rank dead.
+	if err == nil { // Wait until all probes of silent ranks are answered.
 		err = e.until(ctx, func() bool {
 			return !slices.ContainsFunc(f.asked, func(q question) bool { return within(q.rank) })
 		})

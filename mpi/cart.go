@@ -43,8 +43,8 @@ func DimsCreate(ranks int, dims []int) error {
 }
 
 // The function "factorize" fills the slice "factors" with non-increasing factors whose product is
-// n, and none of which exceeds "most". The function "factorize" reports whether it has found such
-// factors.
+// n, and none of which exceeds "most". If n is not a product of len(factors) factors of at most
+// "most", the function "factorize" returns false.
 func factorize(n, most int, factors []int) bool {
 	if len(factors) == 0 {
 		return n == 1

@@ -35,7 +35,7 @@ type address struct {
 // The type "places" has the fabrics that a provider offers to this rank, and the addresses that
 // each rank of the job has published.
 type places struct {
-	infos  []fabric.Info // the fabrics of this rank, in the order of its offer
+	infos  []fabric.Info // the fabrics of this rank, in the order of offer.Addrs
 	offers []offer       // the offer of each rank; nil: all ranks are on one host
 }
 

@@ -361,9 +361,9 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 }
 
 // rankOf returns the world rank of a peer. For a connection that the peer has opened, rankOf reads
-// the rank from the label of the peer's module. rankOf trusts this label only if this process's own
-// connection to the rank leads to the same endpoint as the peer's connection. For a peer that is
-// not a rank of this job, rankOf returns ErrStranger.
+// the rank from the label of the peer's module. rankOf trusts the label of a peer's module only if
+// this process's own connection to the named rank leads to the same endpoint as the peer's
+// connection. For a peer that is not a rank of this job, rankOf returns ErrStranger.
 func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	if m, ok := p.Context.(*member); ok {
 		if m.second {

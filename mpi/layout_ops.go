@@ -108,9 +108,9 @@ func (l *Layout[T]) Get(ctx context.Context, w *Window[T], from, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Get(ctx, data, from, at+offset) })
 }
 
-// Accumulate begins to combine the layout's values with values of a rank's memory in a window. The
-// indexes in the rank's memory are the same as in Put. The errors of Accumulate are those of
-// Window.Accumulate.
+// Accumulate begins to combine the layout's values with values of a rank's memory in a window.
+// Layout.Accumulate uses the same indexes in the rank's memory as Layout.Put. The errors of
+// Accumulate are those of Window.Accumulate.
 func (l *Layout[T]) Accumulate(ctx context.Context, w *Window[T], to, at int, op Op[T]) error {
 	return l.eachBlock(func(data []T, offset int) error {
 		return w.Accumulate(ctx, data, to, at+offset, op)

@@ -61,7 +61,7 @@ type target struct {
 	under   int // puts, gets and operations in progress
 	ops     int // operations that have not been freed
 	sending int // operations whose request is not sent yet
-	begun   int // number of Accumulates begun, and (flushed) number known to be carried out
+	begun   int // number of Accumulates begun; "flushed" of them are known to be carried out
 	flushed int
 	locked  lockKind
 	err     error   // error of the first failed operation since the latest report
@@ -117,7 +117,7 @@ func (w *window) open(ctx context.Context) error {
 	}
 	e.unlock()
 	if err != nil {
-		part.Size = 0 // The other ranks fail, too, and do not wait for this rank.
+		part.Size = 0 // A Size of 0 makes NewWindow fail at the other ranks as well.
 	}
 	parts := make([]windowPart, w.c.Size())
 	if e := Allgather(ctx, w.c, []windowPart{part}, parts); err == nil {

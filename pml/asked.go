@@ -8,13 +8,12 @@ import (
 
 // A matched receive cannot be cancelled, and a receive from any peer can be matched by a peer that
 // the program does not know. If a message has matched a receive from any peer, and its sender does
-// not send the data in time, the Layer therefore ends the connection to the sender. The time limit
-// begins when this side asks the sender for the data, and does not include the wait for a memory
-// region.
+// not send the data in time, the Layer ends the connection to the sender. The time limit begins
+// when this side asks the sender for the data, and does not include the wait for a memory region.
 
 // slowestAskedBytesPerSecond is the transfer rate below which a peer counts as stalled even if no
-// receive waits for a free memory region. The rate is lower than slowestBytesPerSecond, so that
-// peers behind a slow shared path are not disconnected.
+// receive waits for a free memory region. slowestAskedBytesPerSecond is lower than
+// slowestBytesPerSecond, so that peers behind a slow shared path are not disconnected.
 const slowestAskedBytesPerSecond = slowestBytesPerSecond / 8
 
 // The type "asked" is the state of a matched receive for whose data this side has asked the sender.

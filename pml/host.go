@@ -11,8 +11,8 @@ import (
 
 // Memory and memory regions of a Layer are divided between hosts, so all connected peers on one
 // host share the part of their host. A host with many peers therefore cannot use up the memory
-// regions of the Layer. When the memory for all peers is used up, the Layer ends the connection to
-// a peer on the host whose peers use the most memory.
+// regions of the Layer. When the peers together use more memory than Config.TotalBytes, the Layer
+// ends the connection to a peer on the host whose peers use the most memory.
 
 var errTotal = errors.New("pml: unreceived messages exceed TotalBytes")
 
@@ -193,7 +193,7 @@ func (p *Peer) mayExpose() bool {
 }
 
 // The method "exposes" counts a memory region that was registered for the receive r from a peer.
-// The method "concedes" subtracts this region from the counts after the region was closed.
+// The method "concedes" subtracts a closed memory region from the counts.
 func (p *Peer) exposes(r *Request) {
 	s := &p.l.hosts
 	s.regions++

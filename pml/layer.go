@@ -95,7 +95,7 @@ type Peer struct {
 	toldBytes  uint64
 
 	landing list[Request] // matched receives without a region
-	open    list[Request] // receives from any peer, in the order of asking for the data (asked.go)
+	open    list[Request] // receives from any peer whose data was asked for, oldest first (asked.go)
 	active  list[Request] // requests, except receives from any peer that wait for a message
 	probed  list[Message] // announced messages in Layer.probed
 
@@ -378,8 +378,9 @@ func (l *Layer) end(p *Peer, why error) {
 	}
 }
 
-// The method "finish" ends a request. The method "settle" later calls OnDone of this request. For a
-// request that has already ended, the method "finish" does nothing.
+// The method "finish" ends a request. After a call of the method "finish", the method "settle"
+// calls OnDone of the ended request. For a request that has already ended, the method "finish" does
+// nothing.
 func (l *Layer) finish(r *Request, err error) {
 	switch r.state {
 	case idle, over:

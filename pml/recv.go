@@ -120,10 +120,10 @@ func (q *probed) remove(m *Message) {
 	m.peer.probed.remove(m)
 }
 
-// RecvMessage begins to receive the message m, which MProbe has returned or which was passed to a
-// Handler, into the slice "mem", as Recv receives a matching message. RecvMessage returns ErrBusy
-// if r is in use, and ErrMessage if m was already received or dropped. RecvMessage returns ErrPeer
-// if the connection to the sender ended before the data of m arrived.
+// RecvMessage begins to receive the message m into the slice "mem", as Recv does with a matching
+// message. The message m is a result of MProbe, or was passed to a Handler. RecvMessage returns
+// ErrBusy if r is in use, and ErrMessage if m was already received or dropped. RecvMessage returns
+// ErrPeer if the connection to the sender ended before the data of m arrived.
 func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) error {
 	switch {
 	case r.state != idle:

@@ -54,8 +54,8 @@ const (
 	// coalesced into one packet count as one packet in Stats.SocketDrops. A message that waits for a
 	// free region delays all streams of the port. If the port has more than one stream, a message
 	// waits for a free region at most 50 ms. In the long run, all receivers of a port together delay
-	// its streams for at most a quarter of the time, and take turns. When the permitted time is over,
-	// the message is dropped and counted, as with the policy Drop.
+	// its streams for at most a quarter of the time, and take turns. When the time for which a message
+	// may wait is over, the message is dropped and counted, as with the policy Drop.
 	Block Overrun = iota
 	// Drop means that the message is dropped and counted.
 	Drop
@@ -120,9 +120,9 @@ type Config struct {
 	// JoinersMax limits the number of receivers that have joined the stream after its start. Without a
 	// multicast group (Group), each receiver costs the sender a separate copy of the stream. Receivers
 	// on one host can use at most a quarter of JoinersMax, but one receiver per host is always
-	// allowed. With ErrTaken, the sender refuses a receiver that would exceed JoinersMax. A JoinersMax
-	// of 0 means 32. With a negative JoinersMax, no receiver may join after the start of the stream.
-	// For a stream to a multicast group (Group), JoinersMax has no effect.
+	// allowed. The sender refuses a receiver that would exceed JoinersMax, with ErrTaken as the
+	// reason. A JoinersMax of 0 means 32. With a negative JoinersMax, no receiver may join after the
+	// start of the stream. For a stream to a multicast group (Group), JoinersMax has no effect.
 	JoinersMax int
 	// BitsPerSecond limits the rate of payload bits for each receiver. Without a multicast group
 	// (Group), the sender's total rate can be as high as BitsPerSecond times the number of receivers.

@@ -19,7 +19,7 @@ type dataPort struct {
 	free  []fabric.Buf // receive buffers that are not posted
 	txBuf []fabric.Buf // free send buffers
 	// The element owner[b] is the source of the payload in send buffer b. The element holds[b] is the
-	// number of references to send buffer b: one by the batch, and one by each incomplete send.
+	// number of references to send buffer b by the batch and by incomplete sends.
 	owner []sentFrom
 	holds []uint16
 	drops dropCount

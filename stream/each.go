@@ -8,8 +8,9 @@ import (
 
 // The methods of this file send over a fabric with a flow control for each receiver, such as shared
 // memory (Info.Reliable). On a fabric with a flow control for each receiver, the queue of a
-// receiver that does not read becomes full. Post then returns ErrAgain for datagrams to this
-// receiver only. A receiver with a full queue does not delay the stream to the remaining receivers:
+// receiver that does not read becomes full, and Post returns ErrAgain only for datagrams to the
+// receiver with the full queue. A receiver with a full queue does not delay the stream to the
+// remaining receivers:
 //
 //   - The sender goes at the speed of its fastest receiver. When the fabric has accepted the whole
 //     batch for one receiver, the sender drops the rest of the batch for each receiver whose queue
@@ -21,8 +22,8 @@ import (
 //     region of the ring in use.
 
 const (
-	// The incomplete sends to one receiver are at most as many as 1/eachPart of the free send buffers.
-	// A batch uses at most 1/eachPart of the free send buffers.
+	// The number of incomplete sends to one receiver is at most 1/eachPart of the number of free send
+	// buffers. A batch uses at most 1/eachPart of the free send buffers.
 	eachPart = 4
 	// The incomplete sends to all receivers of one stream together use at most eachMax send buffers.
 	eachMax = txBuffers / 2

@@ -159,7 +159,7 @@ func (e *Engine) Deadline() mono.Time {
 }
 
 // Close closes the engine without waiting for streams to end. A sender or receiver whose stream has
-// not ended gets ErrClosed.
+// not ended yet ends with ErrClosed.
 func (e *Engine) Close() error {
 	if e.closed {
 		return nil

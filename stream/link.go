@@ -37,7 +37,7 @@ type link struct {
 	heard  mono.Time // latest time of progress, or of nothing to do
 	taken  uint64    // number in the receiver's latest noticeTaken
 	grace  time.Duration
-	late   bool // joined a running stream, whose result the loss of this link does not change
+	late   bool // joined a stream in progress; the loss of this link is no error of the stream
 	// The field "otherHost" says whether an address of the receiver possibly does not belong to the
 	// host that named it (see other_host.go).
 	otherHost bool

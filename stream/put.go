@@ -103,8 +103,9 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 // The method "notice" handles a notice (binary control message) from the receiver. A noticeCredit
 // permits puts of all messages with ordinals below the number in the notice. A noticeTaken, which a
 // receiver sends only after the sender's end message, contains the number of datagrams without
-// duplicates that the receiver has received since the start of the stream. Both numbers only
-// increase, and the method "notice" ignores a notice with an older number.
+// duplicates that the receiver has received since the start of the stream. The numbers in
+// noticeCredit and in noticeTaken only increase, and the method "notice" ignores a notice whose
+// number is not higher than the number in an earlier notice of the same kind.
 func (k *link) notice(n notice) {
 	switch {
 	case n.kind == noticeTaken && n.ordinal > k.taken:
@@ -289,9 +290,9 @@ func (k *link) seqEmpty() bool { return !k.find() }
 
 // skipTo tells the receiver (noticeSkip) that the sender drops the messages with the ordinals from
 // link.next to ordinal-1, and returns true. A noticeSkip must not overtake a noticePlaced for the
-// messages below link.next, because the receiver counts every message below a noticeSkip that it
-// does not know as dropped. If the receiver has not acknowledged all earlier control messages yet,
-// skipTo therefore sends nothing and returns false.
+// messages below link.next, because the receiver counts a message below a noticeSkip as dropped if
+// no noticePlaced has announced the message. If the receiver has not acknowledged all earlier
+// control messages yet, skipTo therefore sends nothing and returns false.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false
@@ -303,11 +304,11 @@ func (k *link) skipTo(ordinal uint64) bool {
 }
 
 // watch ends the link to a receiver with ErrStalled if the sender has messages to put, and for
-// Config.Timeout no put has completed and no new credit has arrived. The usual reason is that the
-// receiver gives no credit, because its reader has released no region. A message that has credit,
-// but is delayed by the rate limit, by the transport or by unacknowledged puts, does not count as
-// stalled. The transport itself ends the connection to a receiver that does not acknowledge
-// packets.
+// Config.Timeout no put has completed and no new credit has arrived. The usual reason for
+// ErrStalled is that the receiver gives no credit, because its reader has released no region. A
+// message that has credit, but is delayed by the rate limit, by the transport or by unacknowledged
+// puts, does not count as stalled. The transport itself ends the connection to a receiver that does
+// not acknowledge packets.
 func (k *link) watch(now mono.Time) {
 	inFlight := k.putLo < k.putHi
 	if !k.find() || k.ordinal() < k.credit && (inFlight || k.busy || k.pace.budget(now) == 0) {

@@ -24,8 +24,8 @@ const (
 // While a receiver stops the port, the datagrams of all streams of the port wait until this
 // receiver has a free region. Receivers that want to stop the port take turns.
 type stall struct {
-	// The field "left" is the time for which receivers may still stop the port, as of the time "at". A
-	// stop that has lasted too long makes "left" negative.
+	// The field "left" is the time for which receivers may still stop the port, as of the time "at".
+	// If receivers have stopped the port for longer than permitted, "left" is negative.
 	left   time.Duration
 	at     mono.Time // begin of the present stop, or latest time for which "left" was calculated
 	holder *Receiver // the receiver that stops the port, or nil

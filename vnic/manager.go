@@ -161,7 +161,7 @@ type session struct {
 	traps   int       // traps received in the present window
 	// The field "compared" is the number of comparisons of the agent's configuration with the plan
 	// since the latest renewal of the lease. A change of the plan, or of another host that shares a
-	// switch with this host, sets the field "compared" to 0.
+	// switch with the host of this session (connection), sets the field "compared" to 0.
 	compared int
 	leased   bool
 	dirty    bool

@@ -159,9 +159,9 @@ func (m *Manager) touchNear(host string) {
 // The method "reported" returns, for each address that a device on a switch has reported, the LID
 // of the host that gets the address. If two hosts report the same address, reportClaims.beats
 // decides which host gets the address. If the MAC table is too small for all addresses, the hosts
-// get the rows of the MAC table in turn, one row at a time (round robin). An address that the
-// manager has read from the MAC table of a host, because its owner has not reported it to this
-// manager yet, counts as a row of the host with the MAC table.
+// get the rows of the MAC table in turn, one row at a time (round robin). If the owner of an
+// address has not reported the address to this manager yet, and the manager has read the address
+// from the MAC table of a second host, the row of the address counts as a row of the second host.
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// wideMarker is the text of a comment that permits long lines. A comment with this text lifts the
-// limit lineColumnsMax for all lines of one statement or declaration, which begins on the line of
-// the comment or on the line after it.
+// wideMarker is the text of a comment that permits long lines. A comment with the text wideMarker
+// lifts the limit lineColumnsMax for one statement or declaration, which begins on the line of the
+// comment or on the next line.
 const wideMarker = "nolint:lll"
 
 // The method "sizes" checks the lengths of a Go file, of its functions and of its lines.

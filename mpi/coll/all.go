@@ -31,8 +31,8 @@ func same(a, b []byte) bool { return &a[0] == &b[0] }
 // result. The halving phase has one round for each bit of the rank number, from the highest to the
 // lowest bit. In the round of a bit, two ranks whose numbers differ only in this bit send each
 // other one half of their values, and each of the two ranks combines the half that it keeps. In the
-// doubling phase, the same pairs of ranks send each other their combined values, in rounds from the
-// lowest to the highest bit.
+// doubling phase, two ranks whose numbers differ only in one bit send each other their combined
+// values, in rounds from the lowest to the highest bit.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)

@@ -17,7 +17,7 @@ const (
 	refusedExcluded                   // a rank that is considered dead
 )
 
-// A rank that has stopped answering (a silent rank) may itself have declared this rank dead. This
+// A rank that does not answer any more (a silent rank) may itself consider this rank dead. This
 // rank therefore sends a probe to each silent rank (see the type "question"), and waits for the
 // answer for at most the shorter of askMost and PeerTimeout.
 const askMost = 5 * time.Second

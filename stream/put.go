@@ -117,8 +117,8 @@ func (k *link) notice(n notice) {
 }
 
 // find moves the link's position in the stream (the fields "seq" and "message") to the next message
-// that is not put yet, and returns true. If the regions that are ready for sending contain no
-// further message, find returns false.
+// that is not put yet, and returns true. If the regions from seqLo to seqHi-1 contain no further
+// message, find returns false.
 func (k *link) find() bool {
 	s := k.s
 	if k.seq < s.seqLo {
@@ -284,8 +284,7 @@ func (k *link) tell() {
 	}
 }
 
-// seqEmpty reports whether all messages of the sender's populated regions have been put into the
-// receiver's ring.
+// seqEmpty reports whether a put of each message in the regions from seqLo to seqHi-1 has begun.
 func (k *link) seqEmpty() bool { return !k.find() }
 
 // skipTo tells the receiver (noticeSkip) that the sender drops the messages with the ordinals from

@@ -18,7 +18,7 @@ const offersMax = 32
 
 // offer is the message with which a rank publishes its local addresses to all ranks of the job.
 type offer struct {
-	Host  string // equal for ranks that share their networks, also loopback
+	Host  string // ranks with the same Host share all networks, including loopback
 	Addrs []address
 	CPUs  string // the CPUs that the rank may use: see cpusText
 }
@@ -36,7 +36,7 @@ type address struct {
 // The type "places" has the fabrics that a provider offers to this rank, and the addresses that
 // each rank of the job has published.
 type places struct {
-	infos  []fabric.Info // the fabrics of this rank, in the order of its offer
+	infos  []fabric.Info // the fabrics of this rank, in the order of offer.Addrs
 	offers []offer       // the offer of each rank; nil: all ranks are on one host
 }
 
@@ -157,7 +157,7 @@ func reachOf(a address) reach {
 }
 
 // commonFormat returns an address format in which each rank has an address that ranks on other
-// hosts can use. If several formats fulfil this condition, commonFormat returns the format that
+// hosts can use. If all ranks have several formats in common, commonFormat returns the format that
 // comes first in the list of rank 0. If the ranks have no address format in common, commonFormat
 // returns an empty string.
 func commonFormat(offers []offer) string {

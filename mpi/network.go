@@ -32,7 +32,7 @@ const sharingRanksMax = 128
 type wish struct {
 	Provider string // the provider in the rank's Config, if any
 	Memory   string // identity of the shared memory that the rank can use
-	Lack     string // an obstacle to shared memory outside of the program
+	Lack     string // reason outside of the program why the rank cannot use shared memory
 	CPUs     string // the CPUs that the rank may use: see cpusText
 }
 

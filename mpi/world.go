@@ -164,7 +164,7 @@ func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World,
 
 // makeRoom raises the limits in the transport's Config so that all ranks of a job can connect to
 // each other. The raised limits suffice even if all ranks are on one host, and even if connections
-// of dead ranks count in the limits.
+// of dead ranks count towards the limits.
 func makeRoom(cfg *btl.Config, ranks int) {
 	cfg.PeersMax = max(cfg.PeersMax, min(4096+ranks, 1<<20))
 	if cfg.PeersPerHost == 0 {

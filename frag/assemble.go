@@ -24,15 +24,16 @@ var (
 	// ErrBudget means that the reassembly memory reached its limit, BytesMax or PeerBytesMax of
 	// PoolConfig. After ErrBudget, the caller may repeat the call of Add with the same packet later.
 	ErrBudget = errors.New("frag: reassembly memory exhausted")
-	// ErrShare is an ErrBudget that the peer itself has caused, so that the pool could not help by
-	// freeing memory of its fellow peers. Causes of ErrShare are that the peer has reached
-	// PeerBytesMax or its limit on unfilled memory, or has sent a chunk too far ahead of the bytes
-	// that have arrived.
+	// ErrShare is an ErrBudget that the peer itself has caused, so that it would not help to free
+	// memory of other peers. Causes of ErrShare are that the peer has reached PeerBytesMax or its
+	// limit on unfilled memory, or has sent a chunk whose end is too far beyond the bytes of its
+	// fragment that have arrived.
 	ErrShare = fmt.Errorf("%w by the peer itself", ErrBudget)
 )
 
 // Scarce reports whether an error of Add or Reserve means that all peers together have used up the
-// pool's memory. ErrShare is not such an error, because the peer itself has caused it.
+// pool's memory. Scarce returns false for ErrShare, because one peer by itself has caused an
+// ErrShare.
 func Scarce(err error) bool { return errors.Is(err, ErrBudget) && !errors.Is(err, ErrShare) }
 
 // ActiveMax is the largest number of unfinished fragments of one Assembler. ActiveMax is half of
@@ -56,11 +57,11 @@ type Assembler struct {
 	slots       []*Message
 	activeBytes int64
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
-	// allowanceBytes is how many bytes of memory that no chunk has filled the peer is allowed to use,
-	// in addition to a constant.
+	// allowanceBytes is the number of bytes by which the memory that is allocated for the peer's
+	// fragments, and not yet filled by chunks, may exceed a constant.
 	allowanceBytes int32
 	active         int16 // at most ActiveMax
-	starter        bool  // the memory of a fragment is only large enough for its first packet
+	starter        bool  // there is a fragment that beginStarter has begun
 }
 
 // Init makes the Assembler ready for a peer. Between two calls of Init, the caller must call Drop.
@@ -113,7 +114,7 @@ func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*M
 
 // The method "place" finds or creates the fragment of a received chunk of n bytes, and enlarges the
 // fragment's buffer if the chunk does not fit into it. If the argument "leaving" of the method
-// "place" is not nil, it is a fragment whose memory will be free before the chunk is added.
+// "place" is not nil, it is a fragment that the caller will release before it adds the chunk.
 func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	m *Message, chunk uint32, begun bool, err error,
 ) {

@@ -51,7 +51,7 @@ type congestion struct {
 	above    int32         // consecutive round trips above the target
 	aboveMin time.Duration // least of the round trips counted by above, minus base
 	aboveAt  mono.Time     // when the first round trip counted by above was measured
-	calm     seq.Num       // earlier packets are no evidence about the present window
+	calm     seq.Num       // round-trip samples of packets with lower numbers do not count
 	peak     int32         // the latest window that was too large
 	rounds   uint8         // rounds since the latest dip, or since base fell
 	ramp     uint8         // rounds for which packets are still paced

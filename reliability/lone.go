@@ -27,8 +27,9 @@ import (
 const loneFresh = time.Second
 
 // AcceptLone works like Accept, for a lone reply (a packet whose ACK may be delayed). The argument
-// "holds" of AcceptLone says whether the ACK may be delayed by LoneAckDelay instead of AckDelay. An
-// event that makes an ACK due before LoneAckDelay has passed ends the delay.
+// "holds" of AcceptLone says whether the ACK may be delayed by LoneAckDelay instead of AckDelay.
+// The ACK is sent earlier if, before LoneAckDelay has passed, another received packet makes an ACK
+// due.
 func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules) {
 	delay := rules.AckDelay
 	holds = holds && r.ackAt == mono.Never && n == r.next && r.held == 0

@@ -80,8 +80,8 @@ const (
 )
 
 // Even if the limits for all peers together are reached, a peer without running requests can send
-// one request of at most smallBytes. Even if these limits are reached, a peer with at most
-// smallBytes of unacknowledged answers can get one more answer of at most smallBytes.
+// one request of at most smallBytes. Likewise, a peer with at most smallBytes of unacknowledged
+// answers can always get one more answer of at most smallBytes.
 const smallBytes = 64 << 10
 
 // Sent answers do not count towards AnswerBytes while they are at most unackedFree bytes together,

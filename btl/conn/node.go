@@ -64,7 +64,7 @@ func (n *Node) flushes() {
 	}
 }
 
-// flushConns sends the buffered bytes of all listed Conns, as far as send buffers are free.
+// flushConns sends the buffered bytes of all listed Conns, until no send buffer is free.
 func (n *Node) flushConns(*btl.Module) error {
 	for _, c := range n.dirty.take() {
 		c.buffer.unlist()
@@ -88,8 +88,8 @@ type peer struct {
 	waiting turns   // Conns with messages that wait for resources
 }
 
-// When a peer opens a Conn while more than refusedMax refusals and resets to this peer wait for
-// send buffers, the Node aborts the peer's endpoint.
+// If more than refusedMax refusals and resets to a peer wait for send buffers when the peer opens
+// one more Conn, the Node aborts the peer's endpoint.
 const refusedMax = 1024
 
 // New makes a Node that uses one tag of a module. After New, the caller calls Start, or passes the
@@ -277,8 +277,8 @@ func (n *Node) leave(c *Conn) {
 }
 
 // The method "keep" counts the memory of an ended or closed Conn with unread or unsent bytes
-// towards GoneBytes. If GoneBytes is exceeded, the bytes of the oldest ended or closed Conns are
-// dropped.
+// towards GoneBytes. If GoneBytes is exceeded, the method "keep" drops the bytes of the oldest
+// ended or closed Conns of the host whose Conns count most towards GoneBytes.
 func (n *Node) keep(c *Conn, bytes int) {
 	for _, d := range n.gone.Add(c.ep.PeerHost(), c, goneBytes+int64(bytes)) {
 		if d.err == nil {

@@ -8,9 +8,9 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// While successive calls drive the module, the watcher (the Runner's own goroutine) sleeps for
-// periods of the length "napping". While the watcher sleeps for the time "napping", packets do not
-// wake the watcher, and it does not compete with the calls for the module.
+// While one call after another drives the module, the watcher (the Runner's own goroutine)
+// repeatedly sleeps for the time "napping". During this sleep, packets do not wake the watcher, and
+// the watcher does not compete with the calls for the token (the module's lock).
 const napping = 100 * time.Microsecond
 
 // After missesMost failed attempts to lock the token (the module's lock), the watcher (the Runner's
@@ -22,7 +22,7 @@ const missesMost = 100
 // watcher drives the module while no call drives it, and finally closes the module.
 func (r *Runner) watch() {
 	if r.cfg.Setup != nil {
-		runtime.LockOSThread() // ends with the goroutine: its affinity may have been changed
+		runtime.LockOSThread() // the thread ends with the goroutine; Setup may have pinned it
 		if err := r.cfg.Setup(); err != nil {
 			r.lost.Store(&err)
 			r.asked.Store(true)

@@ -166,7 +166,7 @@ func (q *port) stock(n int) {
 
 func (q *port) recv(bufs []fabric.Buf) (int, error) {
 	q.tb.Helper()
-	for _, b := range bufs { // before the call, because a datagram may arrive during the call
+	for _, b := range bufs { // recorded before the call, because a datagram may arrive during the call
 		q.owner[b] = owner{q, fabric.OpRecv}
 	}
 	n, err := q.ep.Recv(bufs)

@@ -18,7 +18,7 @@ type peerTable struct {
 	peers   []peer
 	free    []uint32
 	byName  map[netip.AddrPort]uint32
-	changes uint64 // value that changes when earlier results of find are invalid
+	changes uint64 // number of changes, after each of which earlier results of find are invalid
 }
 
 // A peer is an entry of the address vector. An entry of the address vector is unused if its field

@@ -31,8 +31,8 @@ const (
 	// PID namespace together are therefore allowed only as many rings as one process.
 	linksPerProcess = 256
 	// silentMax is the largest number of accepted sockets that wait for their first packet, which
-	// passes the memory of the ring. If more than silentMax accepted sockets wait for their first
-	// packet, the domain closes the oldest of these sockets.
+	// passes the memory of the ring. If one more accepted socket has to wait for its first packet, the
+	// domain closes the oldest of the waiting sockets.
 	silentMax = 64
 	// After a failed attempt to connect to a busy peer, the domain skips a number of later attempts.
 	// The number of skipped attempts doubles after each failed attempt, up to 2^skipsMaxLog2.
@@ -61,7 +61,7 @@ type outLink struct {
 	// The field "waiting" holds the sends for which the ring has no room, the oldest first.
 	waiting fifo.Queue[held]
 	listed  bool          // in the endpoint's list of links that wait
-	lost    syscall.Errno // error of lost sends that were complete with Post; 0: none
+	lost    syscall.Errno // error of lost sends that Post had reported as complete; 0: none
 }
 
 // The type "held" is a send that waits for room in a ring. The bytes of an injected send are copied
@@ -340,7 +340,7 @@ type inLink struct {
 	fd     int
 	slot   int
 	pid    int32
-	gone   bool // the peer is gone; the rest of the ring is still read
+	gone   bool // the peer has ended; Poll still reads the rest of the ring
 	given  bool // fd belongs to the closers
 }
 

@@ -15,10 +15,11 @@ import (
 )
 
 // Wait implements fabric.Waiter. Wait sets the sleep flag in each ring, checks all rings once more,
-// and sleeps. If most of the latest sleeps were short, Wait first sleeps for a short time in a
-// futex call on the sleep flags, and then waits for the sockets. A peer that writes to or reads
-// from a ring whose sleep flag is set wakes this process. A datagram for an endpoint without posted
-// receives does not end the Wait, because Poll could not receive the datagram.
+// and sleeps. If most of the latest sleeps have ended within napMost, Wait first sleeps for at most
+// napMost in a futex call on the sleep flags, and then waits for an event on the sockets. A peer
+// that writes to or reads from a ring whose sleep flag is set wakes this process. A datagram for an
+// endpoint without posted receives does not end the Wait, because Poll could not receive the
+// datagram.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed

@@ -15,7 +15,7 @@ import (
 // process.
 const (
 	awake    = 0
-	onSocket = 1 // by a packet on the socket; also for any unknown value
+	onSocket = 1 // wake the process by a packet on the socket, as for any unknown value
 	onFutex  = 2 // by the futex at the flag
 )
 

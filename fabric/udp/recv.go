@@ -49,7 +49,7 @@ type receiver struct {
 
 	stack  []fabric.Buf // posted buffers; the latest, still in the cache, is used first
 	top    int
-	stride int // bytes used of each buffer in a row, at most its size
+	stride int // bytes used of each buffer in an I/O vector, at most the buffer's size
 	wide   int // buffers in a row
 	burst  int // messages to request
 	quiet  int // single datagrams since the last run
@@ -402,7 +402,7 @@ func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion
 // The method "hold" puts a received datagram into the queue "pending", from which a later Poll
 // reports the datagram.
 func (r *receiver) hold(done fabric.Completion, off int) {
-	if r.waiting == len(r.pending) { // more datagrams than the kernel coalesces
+	if r.waiting == len(r.pending) { // more datagrams than the kernel is known to coalesce
 		r.counts.dropped++
 		if off < 0 {
 			r.stack[r.top] = done.Buf

@@ -266,7 +266,7 @@ func (e *endpoint) sendError(errno unix.Errno) error {
 // postSingly sends the datagrams of a message one by one, after the whole message has failed with
 // the error "why". If the kernel accepts the single datagrams and the error "why" is not EMSGSIZE,
 // the endpoint stops using UDP_SEGMENT. After EMSGSIZE, the endpoint continues to use UDP_SEGMENT,
-// because paths to different peers might carry datagrams of the refused size.
+// because the path to a different peer might carry datagrams of the size that was refused.
 func (e *endpoint) postSingly(sends []fabric.Send, why unix.Errno) (int, error) {
 	e.counts.gsoSingly++
 	done := 0

@@ -27,10 +27,10 @@ import (
 //	                                ----- card ---->
 //	module over shm                 <-- handshake --   module over shm, by the name in the card
 //
-// Each side accepts a card (the names of a Node's module over shared memory and of its UDP address)
-// only from a process of its own user. Because the handshake itself uses /dev/shm, a completed
-// handshake proves that both sides see the same /dev/shm. If any step of this exchange fails, Dial
-// uses UDP.
+// Each side accepts a card (a message with the name of a Node's module over shared memory, and the
+// Node's UDP address) only from a process of its own user. Because the handshake itself uses
+// /dev/shm, a completed handshake proves that both sides see the same /dev/shm. If any step of this
+// exchange fails, Dial uses UDP.
 
 const (
 	memoryProvider = "shm"

@@ -65,8 +65,9 @@ const (
 	// peers that already have their equal shares.
 	spareShare = 8
 	// lapsedShare is a divisor. All peers with expired credits together keep at most
-	// capacity/lapsedShare buffer slots. Once these slots are taken, each additional peer with expired
-	// credits keeps one credit, which takes no buffer slot.
+	// capacity/lapsedShare buffer slots. If peers with expired credits already keep
+	// capacity/lapsedShare slots, the next peer whose credits expire keeps one credit, which takes no
+	// buffer slot.
 	lapsedShare = 32
 )
 

@@ -124,8 +124,8 @@ func (a *adaptive) answered(s *Sender) {
 	r.asking = false
 }
 
-// The method "forgive" ends the refused state of a packet. The packet then counts as an ordinary
-// packet in flight again.
+// The method "forgive" ends the refused state of a packet. A packet whose refused state has ended
+// counts as an ordinary packet in flight again.
 func (a *adaptive) forgive(s *Sender, p *segment) {
 	s.bytes += int(p.refusedBytes)
 	a.refused.bytes -= int(p.refusedBytes)

@@ -385,8 +385,8 @@ func (s *Sender) Refuse(t Token) {
 }
 
 // Unheard queues all packets in flight for immediate retransmission. The caller calls Unheard if
-// the peer has dropped these packets because it did not know the connection yet. Unheard leaves the
-// congestion window unchanged, because the packets were not lost by congestion.
+// the peer has dropped the packets in flight because it did not know the connection yet. Unheard
+// leaves the congestion window unchanged, because the packets were not lost by congestion.
 func (s *Sender) Unheard() {
 	if s.policy.none() {
 		return

@@ -24,9 +24,9 @@ type turns struct {
 
 const (
 	// When the sender seems to have been idle before each of waitedMin consecutive ACKs, the receiver
-	// sends each of the next soonerAcks ACKs for AckEvery/2 instead of AckEvery packets. After these
-	// soonerAcks ACKs, the receiver again sends an ACK for each AckEvery packets, and checks again
-	// whether the sender seems to be idle before each ACK.
+	// sends each of the next soonerAcks ACKs for AckEvery/2 instead of AckEvery packets. After
+	// soonerAcks ACKs for AckEvery/2 packets each, the receiver again sends an ACK for each AckEvery
+	// packets, and checks again whether the sender seems to be idle before each ACK.
 	waitedMin  = 6
 	soonerAcks = 128
 )

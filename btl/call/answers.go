@@ -80,8 +80,8 @@ const (
 )
 
 // Even if the limits for all peers together are reached, a peer without running requests can send
-// one request of at most smallBytes. Likewise, a peer with at most smallBytes of unacknowledged
-// answers can always get one more answer of at most smallBytes.
+// one request of at most smallBytes. A peer with at most smallBytes of unacknowledged answers can
+// get one more answer of at most smallBytes, whatever the other peers use.
 const smallBytes = 64 << 10
 
 // Sent answers do not count towards AnswerBytes while they are at most unackedFree bytes together,
@@ -138,8 +138,8 @@ func (n *Node) host(name string) *callerHost {
 	return h
 }
 
-// When a peer becomes idle, its table of calls is freed if the table once held more than callsKept
-// calls.
+// When no call or answer of a peer is pending, the server frees the peer's table of calls if the
+// table once had more than callsKept calls.
 const callsKept = 16
 
 // If no call or answer of a peer is pending, the method "forget" frees unneeded memory of the

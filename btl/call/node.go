@@ -51,10 +51,10 @@ type Config struct {
 	// Tag is the module's tag for the Node, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
 	// Concurrent is the maximum number of calls of one peer whose handlers run on goroutines, 1 to
-	// 1<<20. A Concurrent of 0 means 1024. A call of a peer that has already reached this limit fails
-	// with ErrBusy. An open stream counts as 16 calls, and its request counts as 1 MiB of
-	// RequestBytes. The answer of an open stream can use 2 MiB of memory, which do not count towards
-	// AnswerBytes.
+	// 1<<20. A Concurrent of 0 means 1024. While Concurrent calls of a peer are running, each further
+	// call of this peer fails with ErrBusy. An open stream counts as 16 calls, and its request counts
+	// as 1 MiB of RequestBytes. The answer of an open stream can use 2 MiB of memory, which do not
+	// count towards AnswerBytes.
 	Concurrent int
 	// Total is the maximum number of calls of all peers together whose handlers run on goroutines, 1
 	// to 1<<23. A Total of 0 means eight times Concurrent. When the number of running calls of all

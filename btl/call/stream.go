@@ -144,8 +144,8 @@ type turns struct {
 	mu   sync.Mutex
 	next uint32
 	// The field "calls" has a channel for each waiting call and for the call that may proceed, at the
-	// index of the call's number modulo streamWindow. Each of these channels gets a value when the
-	// call to which the channel belongs may proceed.
+	// index of the call's number modulo streamWindow. A channel in the field "calls" gets a value when
+	// the call with this channel may proceed.
 	calls [streamWindow]chan struct{}
 }
 

@@ -58,9 +58,9 @@ type Config struct {
 	// host, it counts at most four Conns of each other host.
 	WindowBytesMax int
 	// GrowthBytes is the maximum growth of the windows of all Conns together, at most 1<<40 bytes. A
-	// GrowthBytes of 0 means 512 times WindowBytes. In one step, a window can grow by at most a
-	// quarter of the unused part of GrowthBytes. The windows of all Conns with one host together can
-	// grow by at most half of GrowthBytes.
+	// GrowthBytes of 0 means 512 times WindowBytes. In one step, the window of a Conn can grow by at
+	// most a quarter of those bytes of GrowthBytes that no window has used. The windows of all Conns
+	// with one host together can grow by at most half of GrowthBytes.
 	GrowthBytes int64
 	// ConnsMax limits both the number of Conns that one peer opens, and the number of Conns that this
 	// side opens to one peer. The range of ConnsMax is 1 to 1<<20. A ConnsMax of 0 means 1024. An
@@ -76,8 +76,8 @@ type Config struct {
 	Backlog int
 	// GoneBytes is the maximum memory, at most 1<<40 bytes, for ended Conns with unread bytes, closed
 	// Conns with unsent bytes, and Conns whose Dial failed before the peer answered. A GoneBytes of 0
-	// means 64 times WindowBytes. Each Conn of these three kinds counts as 4096 bytes plus the size of
-	// its buffer. When GoneBytes is exceeded, the Node finds the host whose Conns count most towards
+	// means 64 times WindowBytes. A Conn counts towards GoneBytes with 4096 bytes plus the size of its
+	// buffer. When GoneBytes is exceeded, the Node finds the host whose Conns count most towards
 	// GoneBytes, and drops the buffered bytes of the oldest of them. If the Node drops the unread
 	// bytes of an ended Conn, Reads of this Conn return the error that has ended it. If the Node drops
 	// the unsent bytes of a closed Conn, Reads at the peer return ErrReset.

@@ -262,10 +262,10 @@ func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) boo
 	return true
 }
 
-// If work of the module is due, the method "release" performs it. Then the method "release" unlocks
-// the token (the lock whose holder owns the module). If no goroutine sleeps in the kernel, the
-// method "release" wakes a waiting call, which then drives the module. If the watcher (the Runner's
-// own goroutine) waits for the token, the method "release" wakes the watcher.
+// If the module has work that is due, the method "release" calls Progress. Then the method
+// "release" unlocks the token (the lock whose holder owns the module). If no goroutine sleeps in
+// the kernel, the method "release" wakes a waiting call, which then drives the module. If the
+// watcher (the Runner's own goroutine) waits for the token, the method "release" wakes the watcher.
 func (r *Runner) release() {
 	for first := true; ; first = false {
 		due := r.due()

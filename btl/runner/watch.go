@@ -9,8 +9,8 @@ import (
 )
 
 // While one call after another drives the module, the watcher (the Runner's own goroutine)
-// repeatedly sleeps for the time "napping". During this sleep, packets do not wake the watcher, and
-// the watcher does not compete with the calls for the token (the module's lock).
+// repeatedly sleeps for the time "napping". While the watcher sleeps for the time "napping",
+// packets do not wake it, and it does not compete with the calls for the token (the module's lock).
 const napping = 100 * time.Microsecond
 
 // After missesMost failed attempts to lock the token (the module's lock), the watcher (the Runner's

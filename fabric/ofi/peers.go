@@ -152,9 +152,9 @@ func (d *domain) roomForPeer() error {
 	return nil
 }
 
-// Some removed peers stay in the provider's address vector because sends to them are pending. The
-// method "forget" removes these peers from the provider's address vector if the sends have
-// completed.
+// A removed peer stays in the provider's address vector while sends to the peer are pending. The
+// method "forget" removes each removed peer without pending sends from the provider's address
+// vector.
 func (d *domain) forget() {
 	p := &d.peers
 	for name, i := range p.kept {

@@ -77,8 +77,8 @@ func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// unlisten removes the Unix socket of a domain. If the directory of the user's sockets is then
-// empty, unlisten removes the directory.
+// unlisten removes the Unix socket of a domain. If the user's directory of sockets contains no
+// other socket, unlisten removes the directory as well.
 func unlisten(n *name) {
 	_ = unix.Unlink(n.socketPath())
 	_ = unix.Rmdir(socketDir(n.uid)) // fails unless the directory is empty

@@ -64,8 +64,8 @@ func (d *domain) somethingToPoll() bool {
 }
 
 // If a peer is too busy for a connection, or if this process lacks a descriptor for a new peer, the
-// domain must try again after a pause. The domain gets no event when a connection to such a peer
-// becomes possible. retryPause returns the time until the next attempt to connect to a peer, or a
+// domain must try again after a pause. The domain gets no event when a busy peer can accept a
+// connection again. retryPause returns the time until the next attempt to connect to a peer, or a
 // negative time if no attempt is pending.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)

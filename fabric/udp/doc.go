@@ -33,8 +33,8 @@
 //
 // The provider detects missing features of the kernel by probes and by errors, and works without
 // the missing features. A provider name such as "udp;nogso;nogro;nommsg" turns off single features,
-// for tests and for troubleshooting. A program can turn off these features of the kernel with the
-// argument of type Options of the function New.
+// for tests and for troubleshooting. A program can turn off the same features with the argument of
+// type Options of the function New.
 //
 //	options.go   provider names and their options
 //	provider.go  GetInfo and Open

@@ -181,8 +181,8 @@ func (l *Link) ended() bool {
 }
 
 // The method "enlist" adds a link to the Node's list, and returns the tags whose messages the link
-// must accept. The result "ready" reports whether Config.Setup has returned, so that the link may
-// accept connections of peers.
+// must accept. The result "ready" of the method "enlist" reports whether Config.Setup has returned,
+// so that the link may accept connections of peers.
 func (n *Node) enlist(l *Link) (tags []btl.Tag, ready bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -59,8 +59,8 @@ const (
 )
 
 // The method "far" reports whether a chunk of n bytes, which ends at the offset "end", is too far
-// ahead of the bytes of its fragment that have arrived. The receiver refuses a chunk that is too
-// far ahead, as if it had no memory.
+// ahead of the bytes of its fragment that have arrived. If the method "far" returns true, the
+// receiver refuses the chunk, as if it had no memory for the chunk.
 func (a *Assembler) far(arrivedBytes int64, end uint32, n int) bool {
 	ahead := aheadLeast + int64(min(max(a.allowanceBytes, 0), aheadMost))
 	return int64(end) > growFactor*(arrivedBytes+int64(n))+ahead

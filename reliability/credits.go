@@ -214,7 +214,7 @@ func (c *Credits) unbook(r *Receiver) {
 }
 
 // The method "raised" records that a peer's credit limit has just been raised, and moves the peer
-// to the end of the pool's list.
+// to the end of the pool's list of peers with unexpired credits.
 func (c *Credits) raised(r *Receiver) {
 	if c.last != r {
 		c.unlist(r)

@@ -87,8 +87,8 @@ func (r *Receiver) needRare() *rare {
 	return r.rare
 }
 
-// Init makes the Receiver ready for a peer. The arguments are the peer's first sequence number and
-// the size of the receive window in packets, a power of two.
+// Init makes the Receiver ready for a peer. The arguments of Init are the peer's first sequence
+// number and the size of the receive window in packets, a power of two.
 func (r *Receiver) Init(first seq.Num, window int) {
 	*r = Receiver{
 		next: first, limit: first, told: first, last: first - 1, window: uint32(window),

@@ -222,5 +222,5 @@ const (
 
 // LoneAckDelay is the longest delay of the ACK of a lone reply, which is a reply that was the only
 // packet in flight (see lone.go). With at least 25 requests per second, the next request arrives
-// within this delay and carries the ACK of the lone reply.
+// within LoneAckDelay and carries the ACK of the lone reply.
 const LoneAckDelay = 40 * time.Millisecond

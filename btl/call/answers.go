@@ -51,10 +51,10 @@ func (n *Node) add(c *caller, d load) {
 }
 
 // mayShare reports whether a host is allowed to use "more" of a resource, such as running calls,
-// that has a limit for all peers together. The argument "all" is the amount that all peers use, and
-// the argument "host" is the amount that the peers of the host use. If the sum of all peers would
-// exceed the limit, the host is allowed to use at most 2*limit-all, so that one host with many
-// peers cannot exclude other hosts.
+// that has a limit for all peers together. The argument "all" of mayShare is the amount that all
+// peers use, and the argument "host" is the amount that the peers of the host use. If the sum of
+// all peers would exceed the limit, the host is allowed to use at most 2*limit-all, so that one
+// host with many peers cannot exclude other hosts.
 func mayShare[T int | int64](all, host, more, limit T) bool {
 	return all+more <= limit || host+more <= 2*limit-all
 }

@@ -227,8 +227,8 @@ func (n *Node) add(id name, service string) *Conn {
 	return c
 }
 
-// The function "side" returns the index of a Conn's count in peer.opened. The argument "mine" tells
-// whether this side or the peer has opened the Conn.
+// The function "side" returns the index of a Conn's count in peer.opened. If the argument "mine" of
+// the function "side" is true, this side has opened the Conn, and otherwise the peer.
 func side(mine bool) int {
 	if mine {
 		return 1
@@ -365,8 +365,8 @@ func (n *Node) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 var errProtocol = errors.New("conn: protocol violated")
 
 // onOpen accepts or refuses a Conn that a peer opens, and reports whether the peer's endpoint can
-// continue. The endpoint must end if the peer has violated the protocol, or if too many refusals to
-// the peer wait for send buffers.
+// continue. onOpen returns false, so that the caller ends the endpoint, if the peer has violated
+// the protocol or if too many refusals to the peer wait for send buffers.
 func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string) bool {
 	named := name{ep, false, id}
 	if n.conns[named] != nil {

@@ -199,9 +199,9 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 }
 
 // The method "drive" polls until the call c has ended, or until the caller should sleep. The result
-// "sleepy" reports whether the caller should sleep. If the argument c is nil, the method "drive"
-// returns as soon as a call wants to own the module. The argument "goesOn" says whether the caller
-// continues to poll after a sleep. The caller must own the module.
+// "sleepy" of the method "drive" reports whether the caller should sleep. If the argument c is nil,
+// the method "drive" returns as soon as a call wants to own the module. The argument "goesOn" says
+// whether the caller continues its polling after a sleep. The caller must own the module.
 //
 // One call of the method "pass" can take long, because it can send or receive many packets, or call
 // a slow handler. The time without an event is therefore counted from the end of the latest call of
@@ -403,8 +403,8 @@ func (r *Runner) timeout() time.Duration {
 // The method "sleep" lets its caller sleep in the kernel until a packet arrives or the module's
 // deadline has passed. The argument c of the method "sleep" is the call whose goroutine sleeps, or
 // nil for the watcher (the Runner's own goroutine). The caller must own the module. The result
-// "holding" reports whether the caller owns the module after the sleep, and the result "slept"
-// reports whether the caller has slept.
+// "holding" of the method "sleep" reports whether the caller owns the module after the sleep, and
+// the result "slept" reports whether the caller has slept.
 func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.inbox.empty() && r.broken == nil {
 		r.hooks.AcknowledgeAll()

@@ -80,7 +80,8 @@ func (r *Runner) watch() {
 // whether it has succeeded. If the token is locked, the method "seek" waits for a short time before
 // it returns false. After missesMost failed attempts in succession, the method "seek" waits until
 // the token is released, because a long callback or a sleep in the kernel can keep the token locked
-// for a long time. The argument "misses" counts the failed attempts in succession.
+// for a long time. The argument "misses" counts the consecutive failed attempts of the method
+// "seek" to lock the token.
 func (r *Runner) seek(misses *int) (holding bool) {
 	if r.token.TryLock() {
 		*misses = 0

@@ -52,8 +52,8 @@ func (t *peerTable) find(name netip.AddrPort) fabric.Addr {
 }
 
 // The method "insert" adds a name to the address vector, or increments the insert count of a name
-// that is already in the address vector. The argument "zone" is the IPv6 zone of link-local
-// addresses.
+// that is already in the address vector. The argument "zone" of the method "insert" is the IPv6
+// zone of link-local addresses.
 func (t *peerTable) insert(name netip.AddrPort, zone string) (fabric.Addr, error) {
 	if i, ok := t.byName[name]; ok {
 		t.peers[i].inserts++

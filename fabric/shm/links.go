@@ -243,9 +243,9 @@ func (l *outLink) flush() {
 }
 
 // The method "send" copies a datagram into the ring, and creates the ring if necessary. The result
-// "again" is true if the send must be tried again, because the ring has no room or the peer is too
-// busy to accept the ring. The result "errno" is the error of a failed send, for example if the
-// peer does not exist, and otherwise 0.
+// "again" of the method "send" is true if the send must be tried again, because the ring has no
+// room or the peer is too busy to accept the ring. The result "errno" of the method "send" is the
+// error of a failed send, for example if the peer does not exist, and otherwise 0.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if again, errno = l.reach(); again || errno != 0 {
 		return again, errno

@@ -180,10 +180,10 @@ var knockBytes = [1]byte{1}
 // datagrams of all peers.
 const knocksRead = 4
 
-// The function "hush" reads pending wake-up packets from a socket. The result "knocks" is true if
-// there was a wake-up packet, and the result "alive" is true if the connection to the peer still
-// exists. For a peer that sends descriptors instead of wake-up packets, the result "alive" is
-// false, and the descriptors stay in the socket.
+// The function "hush" reads pending wake-up packets from a socket. The result "knocks" of the
+// function "hush" is true if there was a wake-up packet, and the result "alive" is true if the
+// connection to the peer still exists. For a peer that sends descriptors instead of wake-up
+// packets, the result "alive" is false, and the descriptors stay in the socket.
 func hush(fd int, scratch []byte) (knocks, alive bool) {
 	var oob [1]byte
 	for range knocksRead {

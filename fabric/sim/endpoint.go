@@ -224,7 +224,8 @@ func (e *endpoint) read(s *fabric.Send, p *packet) {
 }
 
 // The method "leave" transmits the datagram of the oldest send that was not transmitted yet. The
-// argument "crc" is the checksum of the send's bytes, or nil if the checksum is not known.
+// argument "crc" of the method "leave" is the checksum of the send's bytes, or nil if the checksum
+// is not known.
 func (e *endpoint) leave(crc *uint32) {
 	op := e.sends.at(e.left)
 	e.left++

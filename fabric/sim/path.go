@@ -198,16 +198,16 @@ func (l *link) carryReliably(p *packet, v Verdict) {
 	l.nw.timer(at, timerArrive, p.ref)
 }
 
-// The method "send" puts a datagram in transit. The argument "at" is the time at which the datagram
-// leaves the line.
+// The method "send" puts a datagram in transit. The argument "at" of the method "send" is the time
+// at which the datagram leaves the line.
 func (l *link) send(p *packet, at mono.Time, late time.Duration) {
 	l.nw.inFlight++
 	l.nw.timer(at.Add(l.path.Delay).Add(late), timerArrive, p.ref)
 }
 
 // The method "line" puts a datagram on the path's line, and returns the time at which the datagram
-// leaves the line. The result "ok" is false if the queue of the line has no room for the datagram,
-// and otherwise true.
+// leaves the line. The result "ok" of the method "line" is false if the queue of the line has no
+// room for the datagram, and otherwise true.
 func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	rate := l.path.BytesPerSecond
 	if rate <= 0 {

@@ -187,8 +187,8 @@ func (r *receiver) deliverable() bool {
 }
 
 // The method "prepare" fills the headers and I/O vectors for the next messages, and returns the
-// number of messages. The argument "wide" is the number of buffers in each I/O vector, and the
-// argument "room" is the number of completions that the caller can accept.
+// number of messages. The argument "wide" of the method "prepare" is the number of buffers in each
+// I/O vector, and the argument "room" is the number of completions that the caller can accept.
 func (r *receiver) prepare(wide, room int) int {
 	rows := 1
 	if r.burst > 1 && r.mmsg {
@@ -228,8 +228,8 @@ func (r *receiver) seal(row, first, count int) {
 
 // The method "arrived" returns the size of the message that was received into the I/O vector with
 // the index "row". If the message consists of coalesced datagrams, the result "segment" is the size
-// of these datagrams, and otherwise 0. The result "done" contains those fields of the Completion
-// that are the same for all datagrams of the message.
+// of these datagrams, and otherwise 0. The result "done" of the method "arrived" contains those
+// fields of the Completion that are the same for all datagrams of the message.
 func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) {
 	h := &r.hdr[row]
 	done = fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv, Origin: uint16(row)}

@@ -64,9 +64,9 @@ type run struct {
 }
 
 // The method "plan" groups the sends at the beginning of a batch into messages, up to the number of
-// messages that one system call sends. The result "taken" is the number of sends that the method
-// "plan" has put into messages. At an invalid send, the method "plan" stops, and returns an error
-// that says why the send is invalid.
+// messages that one system call sends. The result "taken" of the method "plan" is the number of
+// sends that it has put into messages. At an invalid send, the method "plan" stops, and returns an
+// error that says why the send is invalid.
 func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	var r run
 	m, v := -1, 0

@@ -29,8 +29,8 @@ import (
 //
 // Each side accepts a card (a message with the name of a Node's module over shared memory, and the
 // Node's UDP address) only from a process of its own user. Because the handshake itself uses
-// /dev/shm, a completed handshake proves that both sides see the same /dev/shm. If any step of this
-// exchange fails, Dial uses UDP.
+// /dev/shm, a completed handshake proves that both sides see the same /dev/shm. If the exchange of
+// cards or the handshake fails, Dial uses UDP.
 
 const (
 	memoryProvider = "shm"

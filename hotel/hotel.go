@@ -30,8 +30,9 @@ const (
 // Room is the number by which the caller refers to a stored value. The lower 32 bits of a Room are
 // the index of a table entry, and the upper 32 bits are a generation, which is different for each
 // value in this entry. Generations start at 1, and therefore the zero Room is never valid. The
-// generation of a table entry wraps around after 2^32-1 values. The Room of a value that was
-// removed 2^32-1 values ago could therefore match a new value in the same table entry.
+// generation of a table entry wraps around after 2^32-1 values. After a wrap-around of the
+// generation, the Room of a value that was removed 2^32-1 values ago matches a new value in the
+// same table entry.
 type Room uint64
 
 // Config sets the size and the resolution of a Hotel. If TickNs or Slots is zero, New uses the

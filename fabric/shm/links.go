@@ -101,8 +101,8 @@ func ringSize(most, ringBytes int) int {
 }
 
 // takesBytes returns the size of the largest ring that the domain at present accepts from the
-// process "pid". The rings of one process together may have at most half of takenBudget before only
-// rings of the smallest size are accepted.
+// process "pid". If the rings that the domain has accepted from the process have more than about
+// half of takenBudget together, takesBytes returns the smallest size of a ring.
 func (d *domain) takesBytes(pid int32) int {
 	if d.takenBytes+ringBytesMax > takenBudget ||
 		d.loop.bytesOf[pid]+ringBytesMax > takenBudget/2 {

@@ -8,10 +8,10 @@ import (
 )
 
 // The type "policy" connects a Sender with the loss recovery of its profile. A policy decides when
-// a packet is retransmitted. Within the limits of send window and credits, the policy of a Sender
-// decides how many packets may be in flight. A policy has two pointers, "usnic" and "adaptive", of
-// which at most one is set. Both pointers of a policy are nil if the Sender merely counts packets,
-// and in the profile adaptive until the Sender's first packet.
+// a packet is retransmitted. The policy of a Sender also decides how many packets may be in flight,
+// but never more than the send window and the credits permit. A policy has two pointers, "usnic"
+// and "adaptive", of which at most one is set. Both pointers of a policy are nil if the Sender
+// merely counts packets, and in the profile adaptive until the Sender's first packet.
 type policy struct {
 	usnic    *usnic    // one for all Senders of a module
 	adaptive *adaptive // nil before the first packet: see begin

@@ -2,7 +2,8 @@ package mpi
 
 import (
 	"math/big"
-	"runtime"
+
+	"gobtl/internal/waiting"
 )
 
 // cpusTextMax is the largest number of hexadecimal digits in a set of CPUs.
@@ -10,14 +11,14 @@ const cpusTextMax = 2048
 
 // cpusText returns the set of CPUs on which the calling thread may run, for the other ranks of the
 // job. The text is a number in hexadecimal digits, and bit n of the number stands for CPU n.
-func cpusText() string { return localCPUs().Text(16) }
+func cpusText() string { return waiting.CPUs().Text(16) }
 
 // The function "crowded" reports whether more ranks share the CPUs of this rank than these CPUs can
 // run at a time. Two ranks share CPUs if both are on the same host and some CPU belongs to the sets
 // of both. Element i of "texts" is the result of cpusText at rank i. If the text of a rank is
 // invalid, the function "crowded" assumes that this rank may use the same CPUs as the calling rank.
 func crowded(job Job, texts []string) bool {
-	mine := localCPUs()
+	mine := waiting.CPUs()
 	all, ranks := new(big.Int), 0
 	for rank, text := range texts {
 		if job.NodeOf(rank) != job.NodeOf(job.Rank()) {
@@ -44,10 +45,4 @@ func ones(set *big.Int) (n int) {
 		n += int(set.Bit(i))
 	}
 	return n
-}
-
-// someCPUs returns a set with as many CPUs as the process may use, beginning with CPU 0.
-func someCPUs() *big.Int {
-	one := big.NewInt(1)
-	return new(big.Int).Sub(new(big.Int).Lsh(one, uint(runtime.NumCPU())), one)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gobtl/fabric"
+	"gobtl/internal/waiting"
 )
 
 // memoryStub stands in for the provider of shared memory, which the tests of this package have not
@@ -60,9 +61,9 @@ func (j hostJob) Exchange(_ context.Context, _ string, mine []byte) ([][]byte, e
 // Ranks that share CPUs and are more than these CPUs know that. Ranks that are bound to a CPU each
 // are not crowded, however few CPUs each rank may use.
 func TestCrowded(t *testing.T) {
-	mine, cpus := cpusText(), ones(localCPUs())
-	other := new(big.Int).Lsh(localCPUs(), 700).Text(16)
-	every := new(big.Int).Or(localCPUs(), new(big.Int).Lsh(localCPUs(), 700)).Text(16)
+	mine, cpus := cpusText(), ones(waiting.CPUs())
+	other := new(big.Int).Lsh(waiting.CPUs(), 700).Text(16)
+	every := new(big.Int).Or(waiting.CPUs(), new(big.Int).Lsh(waiting.CPUs(), 700)).Text(16)
 	same := func(text string, n int) []string { return slices.Repeat([]string{text}, n) }
 	for _, tc := range []struct {
 		name  string

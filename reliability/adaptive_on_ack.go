@@ -62,8 +62,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		}
 		a.cong.grow(n, s.window)
 		a.resendBudget = min(a.resendBudget+n, budgetFirst+budgetUnits*s.next.Sub(s.oldest))
-		// While packets are missing at the peer, a full window can prevent the transmission of new
-		// packets, and the round trip therefore ends after the time path.wait at the latest.
+		// While packets are missing, path.wait ends a round trip: a full window permits no new packet.
 		if !a.newest.Before(a.roundEnd) || a.gaps && now.Sub(a.roundAt) > a.paths[a.lastMeasured].wait() {
 			took := now.Sub(a.roundAt)
 			a.roundEnd, a.roundAt = s.next, now

@@ -27,10 +27,10 @@
 // A thread in state "beside" shares its CPU with a thread that computes. On Linux, a yield gives
 // the computing thread a whole time slice if both threads are in the same scheduling group, which
 // is a session, a container or a job step. In the state "stolen", the host of the virtual machine
-// has used the CPU for work outside of this virtual machine, so that a yield does not help. A thread
-// in the state "alone" yields once before each sleep, so that its policy notices if a second thread
-// wants the CPU. If these yields of a thread never let a second thread run, the thread yields only
-// before one of 64 sleeps.
+// has used the CPU for work outside of this virtual machine, so that a yield does not help. In the
+// state "alone", the thread yields once before each sleep, so that its policy notices if a second
+// thread wants the CPU. If these yields of a thread never let a second thread run, the thread
+// yields only before one of 64 sleeps.
 //
 // If a job has more waiting threads than CPUs, different times apply to the job's threads (see
 // AmongFriends). In the state "shared", such a thread yields for at least 3 ms before a sleep. Its

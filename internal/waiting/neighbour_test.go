@@ -161,8 +161,8 @@ func TestYieldsToFriends(t *testing.T) {
 }
 
 // TestFriendsBesideNeighbour checks a crowded job beside a program that computes: almost all yields
-// are long. A thread of this job then hardly polls, does not yield, and sleeps. After besideFor, the
-// thread tries its yields again.
+// are long. A thread of this job then hardly polls, does not yield, and sleeps. After besideFor,
+// the thread tries its yields again.
 func TestFriendsBesideNeighbour(t *testing.T) {
 	var now mono.Time = 1
 	thread := new(fakeThread)

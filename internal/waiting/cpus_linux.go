@@ -1,4 +1,4 @@
-package mpi
+package waiting
 
 import (
 	"math/big"
@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// localCPUs returns the set of CPUs on which the calling thread may run. In the result, bit n
+// CPUs returns the set of CPUs on which the calling thread may run. In the result, bit n
 // stands for CPU n.
-func localCPUs() *big.Int {
+func CPUs() *big.Int {
 	var set unix.CPUSet
 	cpus := new(big.Int)
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return someCPUs()
+		return firstCPUs()
 	}
 	for n := range len(set) * 64 {
 		if set.IsSet(n) {

@@ -34,8 +34,7 @@ type Bounds struct {
 	CopiedBytes int64
 }
 
-// BoundsMax returns the limits of a Queue that all programs use. Only tests use limits that differ
-// from BoundsMax.
+// BoundsMax returns the limits of the Queue of every module. Only tests use different limits.
 func BoundsMax() Bounds { return Bounds{Messages: 1 << 16, CopiedBytes: 256 << 20} }
 
 const (

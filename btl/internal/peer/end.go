@@ -142,8 +142,8 @@ func (en Endings) returnCredits(ep *Endpoint) {
 	}
 }
 
-// EndTelling ends an endpoint as End does. If the peer is possibly connected, EndTelling first
-// sends one Bye with an abort code.
+// EndTelling ends an endpoint as End does. If the peer possibly regards the connection as
+// established, EndTelling first sends one Bye with an abort code.
 func (en Endings) EndTelling(ep *Endpoint, code uint16, ev Event, err error) {
 	if ep.Err() == nil && ep.mayBeConnectedThere() {
 		en.Writer.sendLastWord(ep, code)

@@ -11,8 +11,8 @@ import (
 // several packets (chunks). The send queues (flows) of all endpoints take turns by deficit round
 // robin (Shreedhar and Varghese 1995). A send queue waits for its turn at most until each queue
 // before it has sent one quantum of bytes. If a packet exceeds the rest of a queue's quantum, it is
-// sent nevertheless, and the excess is subtracted from the queue's next quantum. Therefore the size
-// of a packet need not be known before it is sent.
+// sent nevertheless, and the excess is subtracted from the queue's next quantum. Because a packet
+// may exceed the quantum, the scheduler need not know its size in advance.
 //
 // A send queue that becomes active before its last quantum is used up is served first, like the new
 // flows of FQ-CoDel (RFC 8290). After a send queue was served first, it gets its next quantum only
@@ -35,13 +35,13 @@ type flow struct {
 type sending struct {
 	small   flow          // fragments of one packet that wait to be sent
 	large   flow          // larger fragments that wait to be sent
-	balance sched.Balance // bytes sent, small against large
+	balance sched.Balance // difference between the bytes sent from the two flows
 	pack    openPack
-	sentIn  uint64 // the module's Clock.Epoch in which something was sealed last
+	sentIn  uint64 // Clock.Epoch in which the latest packet was sealed
 	fragIDs numbers.Fragments
-	buffers int32 // send buffers lent, queued or in flight
-	// The field "descriptors" of an Endpoint counts the endpoint's fragments that are lent, in
-	// progress, or ended but not yet reported to the application.
+	buffers int32 // number of this endpoint's send buffers that are not free
+	// The field "descriptors" is the number of the endpoint's fragments that the application fills,
+	// that are queued or in flight, or whose end was not reported to the application yet.
 	descriptors int32
 }
 
@@ -88,9 +88,9 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 
 // The method "overtakes" reports whether a small fragment may be sent, or added to the open Pack (a
 // packet of several fragments), without being queued. A new small fragment must be queued if queued
-// small fragments must be sent before it, or if a fence is pending. A third reason for queueing is
-// that small fragments have used more than their share of the send window. For a fragment that is
-// not urgent, the argument f of the method "overtakes" can be nil.
+// small fragments must be sent before it, or if a fence is pending. A new small fragment must also
+// be queued if small fragments have used more than their share of the send window. For a fragment
+// that is not urgent, the argument f of the method "overtakes" can be nil.
 func (ep *Endpoint) overtakes(f *Fragment) bool {
 	first := ep.small.queue.first
 	return (first == nil || f != nil && f.urgent && !first.urgent) && !ep.Flushes.Fenced() &&

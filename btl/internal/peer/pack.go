@@ -43,15 +43,15 @@ type Packs struct{ *Services }
 
 // openPack is a shared packet (Pack) to which small fragments of an endpoint can still be added.
 type openPack struct {
-	last *Fragment         // last fragment that has an OnDone; segment.frag is the first
+	last *Fragment         // last fragment with an OnDone; SendSegment.frag is the first
 	seg  reliability.Token // the send buffer of the Pack
 	pack.Pack
 }
 
 // The method "unbatched" reports whether the next message must be sent immediately, without waiting
-// for messages that could share its packet, or packets that could share its batch. This is the case
-// if the endpoint has no burst of messages in flight, and has sent no packet in the present epoch
-// (a call of Progress, or the time between two calls).
+// for messages that could share its packet, or packets that could share its batch. The next message
+// is sent immediately if the endpoint has no burst of messages in flight, and has sent no packet in
+// the present epoch (a call of Progress, or the time between two calls).
 func (ep *Endpoint) unbatched() bool {
 	return ep.sentIn != ep.All.Clock.Epoch && (!ep.bursts || !ep.busy())
 }

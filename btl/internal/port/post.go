@@ -208,7 +208,7 @@ func (c *Channel) SendDone(b fabric.Buf) {
 // lastSend identifies the last send to an address that is no longer used.
 type lastSend struct {
 	mark  uint64 // count of sends (Channel.taken) up to the last send
-	waits bool   // such a send was in the batch when last checked
+	waits bool   // a send to the address was in the batch at the latest check
 }
 
 func (c *Channel) lastSend(to fabric.Addr) lastSend {

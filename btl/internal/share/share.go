@@ -53,7 +53,8 @@ func (h *Host) Endpoints() int {
 	return h.endpoints
 }
 
-// Sole says which endpoints have no others beside them.
+// Sole says whether the module has only one endpoint, and whether all its endpoints belong to one
+// host.
 type Sole struct {
 	Endpoint bool // the endpoint is the only one
 	Host     bool // all endpoints belong to the same host

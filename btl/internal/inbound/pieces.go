@@ -7,13 +7,12 @@ import (
 )
 
 // A packet that several fragments share (a Pack) can begin with the end of one large fragment, and
-// end with the beginning of the next large fragment. A part of a large fragment in a shared packet
-// (a Pack) is called a piece. The receiver accepts a packet that several fragments share either
-// completely or not at all. Before the receiver delivers any fragment of a shared packet, it
-// therefore reserves memory for all parts of large fragments in the packet. If the receiver has no
-// memory for a part of a large fragment in a shared packet, it drops the packet, and the sender
-// retransmits the packet. If the receiver has no handler for a tag in a shared packet, the sender
-// retransmits the packet without the fragments of this tag.
+// end with the beginning of the next large fragment. A part of a large fragment in a Pack is called
+// a piece. The receiver accepts all fragments of a Pack, or refuses the whole Pack. Before the
+// receiver delivers any fragment of a Pack, it reserves memory for all parts of large fragments in
+// the Pack. If the receiver has no memory for a part of a large fragment, it drops the whole Pack,
+// and the sender retransmits the Pack. If the receiver has no handler for a tag in a Pack, the
+// sender retransmits the Pack without the fragments of this tag.
 
 // Pieces contains the pieces (parts of large fragments) of the Pack that is being received.
 type Pieces struct {

@@ -59,8 +59,8 @@ func (q *Queue[E]) Full() bool { return q.full }
 func (q *Queue[E]) Expect(perPacket int) { q.perPacket = perPacket }
 
 // Packets returns how many packets the module may receive in its next poll, which is a number from
-// 1 to the argument "limit". If a poll receives at most this number of packets, the queue exceeds
-// its limit on messages by at most the messages of one packet.
+// 1 to the argument "limit". A poll that receives at most as many packets as Packets returns
+// exceeds the queue's limit on messages by at most the messages of one packet.
 func (q *Queue[E]) Packets(limit int) int {
 	if q.perPacket == 0 {
 		return limit

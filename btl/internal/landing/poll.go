@@ -145,8 +145,8 @@ func (p *Plan[E]) decode(comp *fabric.Completion, h *frag.Header) bool {
 
 // Accept adds a chunk whose payload is already in its final memory to its message. The argument h
 // of Accept is the header of the chunk. The argument inOrder of Accept says whether all packets
-// before this one have arrived. Accept returns the message if the message is complete, and
-// otherwise nil.
+// before the packet of the chunk have arrived. Accept returns the message if the message is
+// complete, and otherwise nil.
 func (p *Plan[E]) Accept(h *frag.Header, inOrder bool) (*frag.Message, error) {
 	x := p.aim
 	if !x.begins {

@@ -11,8 +11,8 @@ func (s *Watches[E]) Watch(ep E, d time.Duration) {
 	s.watchOf(ep).Watched = true
 }
 
-// mayAsk reports whether this side may request an acknowledgement from the peer before the
-// endpoint's timer expires, which depends on the endpoint's state.
+// mayAsk reports whether the endpoint's state allows this side to request an acknowledgement from
+// the peer before the endpoint's timer expires.
 func (w *Watch) mayAsk(v *View) bool {
 	return v.Counted && v.Connected && !v.Closing && !w.Superseded && !w.broken
 }

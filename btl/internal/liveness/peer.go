@@ -180,8 +180,8 @@ func (p *Peer) IsThere() bool {
 	return d != nil && d.thereAskedAt != 0 && p.answeredAt >= d.thereAskedAt
 }
 
-// MayAskLife reports whether this side may send a restart probe, which asks whether the peer has
-// restarted, at the time "now".
+// MayAskLife reports whether this side may, at the time "now", send a restart probe, which asks
+// whether the peer has restarted.
 func (p *Peer) MayAskLife(now Time) bool {
 	last := p.heardAt
 	if p.doubts != nil {

@@ -67,7 +67,7 @@ func (f *Tagged) Claim() Claim {
 		return ClaimTaken
 	case f.Settled || f.Bound && f.State != Connecting:
 		return ClaimIgnored
-	case f.Free: // the bound endpoint was told no tag, and was never connected
+	case f.Free: // the bound endpoint has got no tag of this side, and was never connected
 		return ClaimBinds
 	case f.Bound && !f.Stale:
 		return ClaimIgnored
@@ -78,7 +78,7 @@ func (f *Tagged) Claim() Claim {
 }
 
 // Proof describes the situation when the peer of a half-open endpoint proves that it receives at
-// its address. For this address, a second endpoint is possibly registered already.
+// its address. A second endpoint is possibly registered for the address of the half-open endpoint.
 type Proof struct {
 	Known    bool // a second endpoint is registered for the address
 	SameLife bool // the second endpoint is for the same incarnation of the peer

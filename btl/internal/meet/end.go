@@ -31,8 +31,8 @@ type rare[E comparable] struct {
 	displaced E      // the endpoint that was registered for the peer's address before this endpoint
 }
 
-// needRare returns the field "rare" of an End. The first call of needRare for an End allocates this
-// field.
+// needRare returns the field "rare" of an End. The first call of needRare for an End allocates the
+// field "rare".
 func (e *End[E]) needRare() *rare[E] {
 	if e.rare == nil {
 		e.rare = new(rare[E])

@@ -229,7 +229,7 @@ func (hs *Handshake) ReachesPeer() bool {
 
 // BeginConfirm starts the rounds of Hellos with which this side reports that the command channel
 // and the data channel work. The argument "nonce" of BeginConfirm is the nonce of the Hello in the
-// first of these rounds.
+// first round.
 func (hs *Handshake) BeginConfirm(nonce uint64) {
 	hs.Interval = HelloIntervalMin
 	hs.last, hs.Nonces[frag.ProbeCommand] = nonce, nonce

@@ -68,7 +68,7 @@ type request struct {
 	callAt   Time                    // when the next packet asks the peer to repeat its request, or 0
 	callEnd  Time                    // time after which no packet asks the peer to repeat its request
 	interval time.Duration           // time from callAt to the packet after it
-	asksAt   Time                    // when the peer repeats its request without such a packet
+	asksAt   Time                    // when the peer repeats its request without being told to
 }
 
 // RequestCounts counts kept connection requests.
@@ -281,10 +281,11 @@ func waitMs(d time.Duration) uint16 {
 
 // Decide stores the application's answer to a connection request, and sends packets that tell the
 // peer to repeat its request. The application's answer stays stored until the peer has repeated its
-// request by itself, in case these packets to the peer are lost. If the answer has the reason
-// RejectKept, the request stays undecided, and only the deadline for the decision changes. The
-// reply to the peer's next repetition of its request contains the new deadline for the decision.
-// Decide reports whether a request with the number "id" was waiting for an answer.
+// request by itself, in case the packets that tell the peer to repeat its request are lost. If the
+// answer has the reason RejectKept, the request stays undecided, and only the deadline for the
+// decision changes. The reply to the peer's next repetition of its request contains the new
+// deadline for the decision. Decide reports whether a request with the number "id" was waiting for
+// an answer.
 func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 	r, now := s.Kept.byID(id), *s.now
 	if r == nil || r.decided || now >= r.until {
@@ -304,7 +305,7 @@ func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 }
 
 // callAgain is the time until the next attempt to tell a peer to repeat its request, if the limit
-// on Rejects has prevented this packet.
+// on Rejects has prevented the previous attempt.
 const callAgain = time.Millisecond
 
 // The method "call" sends a packet that tells a peer to repeat its request, because the application

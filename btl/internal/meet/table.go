@@ -257,11 +257,11 @@ func (t *Table[E]) StandBehind(ep, newer E) {
 }
 
 // EarlierLives returns the endpoints that must end because the peer's incarnation to which they
-// belong is older than the incarnation of endpoint ep. The result contains the endpoints of a
-// different incarnation that endpoint ep has displaced, or that have the same address and were made
-// before endpoint ep. An endpoint that was made after endpoint ep possibly belongs to a later
-// incarnation, because the packet that proved the peer's address can be old. In addition,
-// EarlierLives empties the chain of endpoints that endpoint ep has displaced.
+// belong is older than the incarnation of endpoint ep. The result of EarlierLives contains the
+// endpoints of a different incarnation that endpoint ep has displaced, or that have the same
+// address and were made before endpoint ep. An endpoint that was made after endpoint ep possibly
+// belongs to a later incarnation, because the packet that proved the peer's address can be old. In
+// addition, EarlierLives empties the chain of endpoints that endpoint ep has displaced.
 func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	var none E
 	e := t.end(ep)

@@ -222,7 +222,7 @@ func (bu *Buffers) release(t reliability.Token) {
 }
 
 // keepGathered keeps the send buffer of an acknowledged packet if the fabric possibly still reads
-// payload from the application's memory, and reports whether it has done so. After keepGathered has
+// payload from the application's memory, and reports whether it keeps it. After keepGathered has
 // returned true, the packet's fragment ends only when the fabric has completed the send.
 func (bu *Buffers) keepGathered(t reliability.Token) bool {
 	b := fabric.Buf(t)
@@ -259,8 +259,8 @@ func (bu *Buffers) seqOf(t reliability.Token) seq.Num {
 	return frag.SeqOf(bu.Port.Arena.Bytes(fabric.Buf(t)))
 }
 
-// recordsOf returns the payload of a sealed shared packet, which consists of records (fragments
-// with short headers).
+// recordsOf returns the payload of a sealed Pack, which consists of records (fragments with short
+// headers).
 func (bu *Buffers) recordsOf(t reliability.Token) []byte {
 	return bu.Port.Arena.Bytes(fabric.Buf(t))[frag.FragHeaderBytes:bu.segs[t].bytes]
 }

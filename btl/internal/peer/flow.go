@@ -16,8 +16,8 @@ import (
 //
 // A send queue that becomes active before its last quantum is used up is served first, like the new
 // flows of FQ-CoDel (RFC 8290). After a send queue was served first, it gets its next quantum only
-// after every active queue has got one. Being served first therefore lowers the latency of a send
-// queue, but does not raise its bandwidth.
+// after every active queue has got one. To be served first lowers the latency of a send queue, but
+// does not raise its bandwidth.
 //
 // The two send queues of an endpoint share its send window. A small fragment that can be sent
 // immediately is sent without waiting for the turn of its queue. While both queues of an endpoint
@@ -111,8 +111,8 @@ func (f *Fragment) hurry() {
 }
 
 // sentSmall records in Endpoint.balance that sizeBytes of small fragments were sent, so that large
-// fragments get an equal part of the send window. sentSmall does nothing if the endpoint had no
-// large fragment that could have been sent at this time.
+// fragments get an equal part of the send window. sentSmall does nothing if the endpoint has no
+// large fragment that could be sent at present.
 func (ep *Endpoint) sentSmall(sizeBytes int) {
 	if ep.bulk() {
 		ep.balance.SentSmall(sizeBytes)
@@ -208,7 +208,7 @@ func (tx Sender) Serve() {
 
 // serveFlow sends packets in the turn of a send queue, at most "bytes" bytes and "budget" packets.
 // serveFlow returns the numbers of sent bytes and packets. If no buffer is free or the channel is
-// full, serveFlow stops before it has reached these limits.
+// full, serveFlow stops before it has sent "budget" packets.
 func (tx Sender) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 	ep := f.Owner
 	for f.Deficit > 0 && sent < bytes && packets < budget && f.may() {

@@ -58,8 +58,8 @@ type nacks struct {
 const wholePacket = frag.TagBye
 
 // isNew records a Nack for packet n. The argument "tag" of isNew is the refused tag, or
-// wholePacket. isNew reports whether the Nack is neither a repetition nor for a packet that was
-// sent before the packet of the latest Nack.
+// wholePacket. isNew returns false for a repeated Nack, and for the Nack of a packet that was sent
+// before the packet of the latest Nack.
 func (k *nacks) isNew(n seq.Num, tag uint8) bool {
 	if k.some && (n.Before(k.latest) || n == k.latest && k.told.Has(tag)) {
 		return false

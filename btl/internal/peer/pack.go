@@ -56,8 +56,7 @@ func (ep *Endpoint) unbatched() bool {
 	return ep.sentIn != ep.All.Clock.Epoch && (!ep.bursts || !ep.busy())
 }
 
-// packBytesMax returns the maximum datagram size, in bytes, of a shared packet to the peer of an
-// endpoint.
+// packBytesMax returns the maximum datagram size, in bytes, of a Pack to the peer of an endpoint.
 func (pk Packs) packBytesMax(ep *Endpoint) int { return min(ep.MTU(), pk.Config.PackBytes) }
 
 // fits reports whether a fragment of sizeBytes is small enough to share a packet.
@@ -74,9 +73,9 @@ func (pk Packs) packable(ep *Endpoint, f *Fragment) bool {
 }
 
 // packSend copies the packable fragment f to the endpoint's open Pack (shared packet), and reports
-// whether it has done so. packSend returns false if f cannot share a packet at present, for example
-// because fragments are queued before f. After packSend has returned true, the caller still owns
-// the descriptor of f unless f.signal is set.
+// whether it has copied f. packSend returns false if f cannot share a packet at present, for
+// example because fragments are queued before f. After packSend has returned true, the caller still
+// owns the descriptor of f unless f.signal is set.
 func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
 	if !ep.overtakes(nil) || ep.ID.State != StateConnected {
 		return false

@@ -110,11 +110,11 @@ func (st *Sent) countResend(ep *Endpoint, t reliability.Token, cause reliability
 }
 
 // OnNack handles a Nack, with which the peer refuses a packet, and ends the fragment of the packet
-// with an error. An empty packet is sent with the sequence number of the refused packet, because
-// the peer must still receive this number. OnNack ignores three kinds of Nacks, which no correct
-// peer sends: for a packet that is not in flight, for an empty packet, and for lack of memory for a
-// packet that needs no memory. A peer that repeatedly refuses a packet without a valid reason does
-// not acknowledge the packet, and finally counts as dead.
+// with an error. An empty packet is sent with the sequence number of the refused packet, so that
+// the peer's receive window can advance past this number. OnNack ignores three kinds of Nacks,
+// which no correct peer sends: for a packet that is not in flight, for an empty packet, and for
+// lack of memory for a packet that needs no memory. A peer that repeatedly refuses a packet without
+// a valid reason does not acknowledge the packet, and finally counts as dead.
 func (st *Sent) OnNack(ep *Endpoint, h *frag.Header, payload []byte) {
 	t, ok := ep.Snd.Token(h.Seq)
 	if !ok || ep.Snd.Withheld(h.Seq) || st.Buffers.segs[t].void {
@@ -163,9 +163,8 @@ func (st *Sent) OnNack(ep *Endpoint, h *frag.Header, payload []byte) {
 	}
 }
 
-// onNackRecord ends those fragments in packet t whose tag has no handler at the peer with an error,
-// and retransmits the packet without these fragments. onNackRecord ignores a repeated or invalid
-// Nack.
+// onNackRecord fails those fragments in packet t whose tag has no handler at the peer, and
+// retransmits the packet without these fragments. onNackRecord ignores a repeated or invalid Nack.
 func (st *Sent) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) {
 	s := &st.Buffers.segs[t]
 	if !s.pack || s.void || s.strip {

@@ -39,7 +39,8 @@ func (st *Sent) OnSack(ep *Endpoint, h *frag.Header, s *reliability.Sack) bool {
 
 // afterAck frees the send buffers of the acknowledged packets in "done", and reports whether the
 // acknowledgement covers only packets that were sent. If the peer acknowledges a packet that was
-// held back (numbered but not sent) to detect such peers, the endpoint ends with ErrBroken.
+// held back (numbered but not sent, as a test for optimistic ACKs), the endpoint ends with
+// ErrBroken.
 func (st *Sent) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token,
 	verdict reliability.AckVerdict,
 ) bool {

@@ -14,10 +14,10 @@ import (
 // the reason (frag.ByeShed). If no peer lacks memory, a peer without progress keeps its memory.
 //
 // A peer whose next packet in sequence was refused for lack of memory cannot make progress, because
-// its window does not advance. The refusal of a packet excuses the packet's fragment and later
-// fragments, but no earlier fragment. A sender sends all chunks of a fragment before the first
-// chunk of the next fragment, so that all chunks of earlier fragments have arrived, or will never
-// arrive.
+// its window does not advance. A refused packet explains the lack of progress of its fragment and
+// of later fragments, but not of earlier fragments. A sender sends all chunks of a fragment before
+// the first chunk of the next fragment, so that all chunks of earlier fragments have arrived, or
+// will never arrive.
 
 // The type "blocked" holds the latest refusal, for lack of memory, of the next packet in sequence
 // from a peer.
@@ -35,8 +35,8 @@ func (ep *Endpoint) blockedAt(now mono.Time, fragID uint32) {
 	*ep.blocked = blocked{now, fragID}
 }
 
-// The method "stalled" returns the memory, in bytes, for which the peer may be ended. Fragments
-// with progress after the time "since" do not count, and neither do fragments that wait behind a
+// The method "stalled" returns the memory, in bytes, for which the peer may be ended. The result
+// does not include fragments that have made progress after the time "since", or that wait behind a
 // packet that this side has refused.
 func (ep *Endpoint) stalled(now, since mono.Time) int64 {
 	var b blocked

@@ -282,8 +282,8 @@ func (wr *Writer) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 
 // SendNack sends the peer a Nack, which refuses the packet with sequence number n for the given
 // reason. If the argument "reason" of SendNack is NackRecord, the argument "tag" is the tag of the
-// refused messages in a shared packet. SendNack reports whether the channel had room for the Nack.
-// Without room, SendNack sends nothing.
+// refused messages in a Pack. SendNack reports whether the channel had room for the Nack. Without
+// room, SendNack sends nothing.
 func (wr *Writer) SendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	c, to := ep.AckPath()
 	b, ok := wr.Buffers.TakeControl(c, to)

@@ -91,8 +91,8 @@ type Search struct {
 	holes      uint32
 	ran        int32 // largest coalesced packet that was sent since DoubtSince and has arrived
 	// The field "lost" of a Search counts the packets lost in succession, and the field
-	// "lostUncoalesced" counts only those that were sent without coalescing. The arrival of a packet
-	// that was coalesced with more packets does not reset the field "lostUncoalesced".
+	// "lostUncoalesced" counts only the lost packets that were sent without coalescing. The arrival of
+	// a packet that was coalesced with more packets does not reset the field "lostUncoalesced".
 	lost, lostUncoalesced losses
 }
 

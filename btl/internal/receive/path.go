@@ -48,8 +48,8 @@ func (as *Asides) receive(c *port.Channel, in *arrival) {
 	}
 }
 
-// onPing replies to a Ping with a Pong on the same channel. If the peer sends too many Pings, or if
-// no buffer is free for the Pong, onPing drops the Ping.
+// onPing replies to a Ping with a Pong on the same channel. If the peer exceeds the limit on Pings
+// (path.Path.MayPong), or if no buffer is free for the Pong, onPing drops the Ping.
 func (as *Asides) onPing(c *port.Channel, in *arrival) {
 	ep := in.ep
 	ep.Life.Heard(as.Clock.Unpaused, int(as.via))
@@ -62,8 +62,8 @@ func (as *Asides) onPing(c *port.Channel, in *arrival) {
 	as.Count[stats.CntRecvPing]++
 }
 
-// onPong processes the reply to a Ping. The Ping was either a round-trip measurement or a path MTU
-// probe. A Pong that answers no Ping of this side is dropped.
+// onPong processes the reply to a Ping. A Pong answers a Ping for a round-trip measurement, or a
+// path MTU probe. A Pong that answers no Ping of this side is dropped.
 func (as *Asides) onPong(in *arrival) {
 	ep := in.ep
 	nonce := frag.NonceOf(in.payload)

@@ -46,7 +46,7 @@ type Receiver struct {
 }
 
 // DirectChunks lets the provider write the payloads of expected chunks of large fragments directly
-// to their final memory (package landing). DirectChunks then accepts the packets whose payloads the
+// to their final memory (package landing). DirectChunks also accepts the packets whose payloads the
 // provider has written directly to their final memory. Chunks arrive on the data channel or, over a
 // reliable fabric, on the command channel.
 //
@@ -116,7 +116,8 @@ func (rx *Receiver) DeferredCounted() bool {
 // incomplete.
 func (rx *Receiver) PartsDeadline() mono.Time { return rx.asides.expireAt }
 
-// ExpireParts discards the Parts (slices) of packets that have been incomplete for too long.
+// ExpireParts discards the Parts (slices) of packets that have been incomplete for longer than
+// PeerTimeout.
 func (rx *Receiver) ExpireParts() { rx.asides.expire() }
 
 // PartsBytes returns the memory, in bytes, of incomplete packets that arrive in Parts (slices).

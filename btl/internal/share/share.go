@@ -3,10 +3,10 @@
 //
 // With the dynamic thresholds of Choudhury and Hahne (1998), each endpoint may hold at most as many
 // items as are free. A part of the resource, the reserve, is only for endpoints that hold few
-// items. Without a reserve for these endpoints, stalled peers would use up the resource. Endpoints
-// that hold few items share the first half of the reserve by a dynamic threshold. The second half
-// of the reserve is only for endpoints that hold no item, so that many peers can stall before the
-// resource is used up.
+// items. Without the reserve, the endpoints of stalled peers could together use up the resource.
+// Endpoints that hold few items share the first half of the reserve by a dynamic threshold. The
+// second half of the reserve is only for endpoints that hold no item, so that many peers can stall
+// before the resource is used up.
 //
 //	|<----------------------- all ----------------------->|
 //	|  held, by all  |    free    |         reserve       |

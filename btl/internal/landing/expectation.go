@@ -19,7 +19,7 @@ type Expectation[E any] struct {
 	open   bool   // a chunk is expected
 	begins bool   // the expected chunk is the first of its fragment
 	bytes  uint32 // size of the latest complete large fragment
-	first  uint16 // size of the first chunk of this latest large fragment
+	first  uint16 // size of the first chunk of the latest complete large fragment
 	chunk  uint16
 	put    Put
 	puts   progress // the peer's latest put

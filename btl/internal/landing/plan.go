@@ -155,8 +155,8 @@ func (p *Plan[E]) plan(x *Expectation[E]) {
 }
 
 // learn records that, in this poll, chunks from the peer of Expectation x have arrived after the
-// chunks from the peer of Expectation p.before in the previous polls. The order of the peers
-// predicts the peer of the next chunks.
+// chunks from the peer of Expectation p.before in the previous polls. From the order in which peers
+// have sent chunks, the Plan predicts the peer of the next chunks.
 func (p *Plan[E]) learn(x *Expectation[E]) {
 	p.latest = x
 	if p.learned {

@@ -7,7 +7,7 @@ import (
 
 // A firewall or a NAT between two hosts has an entry for each pair of ports, and drops an entry
 // that no packet has used for some time (30 s on Linux). Each channel has its own pair of ports,
-// and a connection can use only one of its channels for a long time. Each side of a connection
+// and a connection can leave one of its channels unused for a long time. Each side of a connection
 // probes the peer on every channel on which it has sent nothing for the time KeepAlive. A channel
 // counts as silent even if packets arrive through it, because some NATs renew an entry only for
 // outgoing packets.

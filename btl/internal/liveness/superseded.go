@@ -9,7 +9,7 @@ func (s *Watches[E]) Supersede(old E) {
 	w, v := s.watchOf(old), s.host.View(old)
 	w.Superseded = true
 	w.ForgetThere()
-	if !v.Counted { // without a reliable fabric the peer was already asked
+	if !v.Counted { // count only the probes from now on
 		w.AskAnew()
 	}
 	s.Set(old, s.supersededTimeout(w, &v))

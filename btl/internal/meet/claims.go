@@ -49,7 +49,7 @@ const (
 	ClaimTaken                  // the sender is already the bound endpoint of the peer
 	ClaimBinds                  // the sender is bound from now on
 	ClaimRestarts               // the handshake begins again under a new tag
-	ClaimContested              // like ClaimRestarts, but not on both sides at once
+	ClaimContested              // like ClaimRestarts, but after a wait, so that one side restarts first
 )
 
 // String returns the name of the decision.
@@ -85,7 +85,7 @@ type Proof struct {
 	State    State
 	Newer    bool // the second endpoint was made after the half-open one
 	Named    bool // a local caller is connecting it
-	Told     bool // its tag was sent to an endpoint of the peer, or it is bound
+	Told     bool // the tag of the second endpoint was sent to the peer, or it is bound
 }
 
 // Outcome is the decision whether a half-open endpoint, or the endpoint that is already registered

@@ -215,7 +215,7 @@ func (s *Handshakes[E]) OnTimer(ep E) {
 		return // OnTimer is called again at once
 	}
 	if hs.Left(*s.now) <= 0 {
-		if e.State == Connected { // both channels work; only the confirmation is missing
+		if e.State == Connected { // both channels work; only the peer's confirmation is missing
 			e.Handshake = nil
 			s.host.Settled(ep, false, false)
 			return

@@ -31,7 +31,7 @@ type Nonces = [frag.ProbeCount]uint64
 // Handshake is the state of a handshake in progress.
 type Handshake struct {
 	goal
-	Interval  time.Duration          // time until the next round of Hellos, which doubles
+	Interval  time.Duration          // time until the next round of Hellos; each round doubles it
 	began     Time                   // when the first Hello was sent
 	trip      time.Duration          // time from the first Hello to the first Retry, or 0
 	Offered   uint64                 // tag of the peer's endpoint that has got this side's tag, or 0
@@ -166,7 +166,7 @@ func (hs *Handshake) WakeIn(now Time) time.Duration {
 func (hs *Handshake) Wake(now Time, timeout time.Duration) {
 	hs.wokenAt, hs.wakeGap = now, min(max(2*hs.wakeGap, HelloIntervalMin), HelloIntervalMax)
 	hs.Kept, hs.Interval = false, HelloIntervalMin
-	hs.putOff = false // from now on, only a lost packet can delay the answer
+	hs.putOff = false // the peer's application no longer delays its decision
 	hs.until = now.Add(timeout).Min(hs.latest)
 }
 

@@ -75,7 +75,7 @@ type request struct {
 type RequestCounts struct {
 	Kept    uint64 // requests that the application has kept
 	Decided uint64 // kept requests that the application has decided later
-	Lapsed  uint64 // kept or decided requests of peers that did not ask again in time
+	Lapsed  uint64 // kept or decided requests that the peer did not repeat in time
 }
 
 // The method "accepted" reports whether the application has accepted the peer.
@@ -331,14 +331,14 @@ func (s *Handshakes[E]) call(r *request, now Time) {
 	}
 	if r.callAt >= r.callEnd {
 		r.callAt = 0
-		return // the peer is gone, or cannot be reached before it asks by itself
+		return // the peer is gone, or will repeat its request by itself
 	}
 	s.Kept.WakeAt = s.Kept.WakeAt.Min(r.callAt)
 }
 
 // OnRequestsTimer removes stored requests whose deadline has passed, and repeats the packets that
-// tell peers to ask again. OnRequestsTimer reports whether it has changed a request or sent a
-// packet.
+// tell peers to repeat their requests. OnRequestsTimer reports whether it has changed a request or
+// sent a packet.
 func (s *Handshakes[E]) OnRequestsTimer() bool {
 	q, now := &s.Kept, *s.now
 	if now < q.WakeAt {

@@ -32,7 +32,7 @@ type Checker struct {
 type place uint8
 
 const (
-	placeNone   place = iota // the application fills it, or the fabric still sends it after its ACK
+	placeNone   place = iota // the application fills it, or its send is not complete after its ACK
 	placeFree                // on the list of free ones
 	placeQueued              // holds a fragment of a to-send list
 	placeWindow              // a number in the window of an endpoint

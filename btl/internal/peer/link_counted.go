@@ -37,7 +37,7 @@ type countedState struct {
 	confirm   fragmentList    // fragments sent whole and not acknowledged, oldest first
 	Inbound   inbound.Counted // order of the peer's chunks, and the Nacks for the peer
 	nacks     nacks           // received from the peer
-	pause     backoff.Pause   // before a fragment is sent again (chunk_backoff.go)
+	pause     backoff.Pause   // pause before a refused fragment is sent again (chunk_backoff.go)
 	Held      int             // send buffers whose sends are not complete in the fabric
 	postSince seq.Num         // value of Rcv.Expected when postAt was last reset
 	postAt    uint32          // number of messages at which an unfilled Pack is posted

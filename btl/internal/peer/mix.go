@@ -9,9 +9,9 @@ import (
 )
 
 // Two adjacent large fragments in a queue can share a packet, which contains the end of the first
-// fragment and as much of the beginning of the second fragment as fits. Because of shared packets,
-// a stream of messages of any size can fill packets of equal size, which is good for segmentation
-// offload. Only fragments that are already queued share packets: no fragment is delayed to share a
+// fragment and as much of the beginning of the second fragment as fits. If large fragments share
+// packets, a stream of messages of any size fills packets of equal size, which segmentation offload
+// requires. Only fragments that are already queued share packets: no fragment is delayed to share a
 // packet with a fragment that the application might send next.
 //
 //	queue:    A           B               C

@@ -6,9 +6,9 @@ import "gobtl/internal/mono"
 // due before. Three fields of Rest are state that one call of Progress leaves to the next calls.
 type Rest struct {
 	Until       mono.Time // until this time, a call that finds no packet only polls
-	resumeUntil mono.Time // the value of Until before the latest early delivery
-	exchanged   bool      // a message was sent at once after the latest early delivery
-	AskEnded    bool      // an operation has got its reply since the last reset
+	resumeUntil mono.Time // the value of Until before the latest call of Interrupt
+	exchanged   bool      // express has sent a message since the latest call of Interrupt
+	AskEnded    bool      // an operation has got its reply since the latest call of Interrupt
 }
 
 // Stir makes the next call of Progress examine the whole state.

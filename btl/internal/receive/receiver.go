@@ -100,9 +100,9 @@ func (rx *Receiver) BookFirst(on bool) { rx.booksFirst = on }
 // in the fabric's receive queue.
 func (rx *Receiver) Waited(queuedMost time.Duration) { rx.queuedMost = queuedMost }
 
-// DeferredCounted reports whether ReceiveFast has delivered a packet for which FinishDeferred has
-// nothing to do except counting the packet. For a packet that has arrived on the command channel of
-// a reliable fabric, from a peer whose handshake is complete, FinishDeferred does nothing else.
+// DeferredCounted reports whether FinishDeferred only has to count the packet that ReceiveFast has
+// delivered, because the packet has arrived on the command channel of a reliable fabric, from a
+// peer whose handshake is complete.
 func (rx *Receiver) DeferredCounted() bool {
 	d := &rx.Deferred
 	if !d.Pending || d.on != &rx.Port.Command {

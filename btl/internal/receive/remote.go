@@ -10,9 +10,9 @@ import (
 )
 
 // acceptRemote accepts a packet of a memory operation if the peer has the right to the operation,
-// and performs the operation before acceptRemote returns. Only the reply to a get is queued, and
-// sent after acceptRemote has returned, if no send buffer is free. For gets, the method getFast
-// must test the same conditions as acceptRemote.
+// and performs the operation before acceptRemote returns. If no send buffer is free, the reply to a
+// get is queued, and is sent after acceptRemote has returned. For gets, the method getFast must
+// test the same conditions as acceptRemote.
 func (rx *Receiver) acceptRemote(in *arrival) {
 	ep, h := in.ep, &in.Header
 	p := ep.Remote

@@ -70,8 +70,8 @@ func MayTake(held int32, ofHost Items, free, all int, sole Sole) bool {
 
 // NewcomersShare sets the size of the reserve (the items for endpoints that hold few items), which
 // is 1/NewcomersShare of all items. While only items of the reserve are free, an endpoint may hold
-// at most as many items as 1/NewcomersShare of the free items in the first half of the reserve, but
-// always one.
+// one item, or at most 1/NewcomersShare of the free items in the first half of the reserve, if this
+// is more.
 const NewcomersShare = 8
 
 // MayHave reports whether an endpoint may take one more item. The argument "held" of MayHave is the

@@ -49,7 +49,7 @@ const (
 	ClaimTaken                  // the sender is already the bound endpoint of the peer
 	ClaimBinds                  // the sender is bound from now on
 	ClaimRestarts               // the handshake begins again under a new tag
-	ClaimContested              // like ClaimRestarts, but after a wait, so that one side restarts first
+	ClaimContested              // like ClaimRestarts, after a wait: one side restarts first
 )
 
 // String returns the name of the decision.

@@ -6,7 +6,7 @@ import (
 	"gobtl/fabric"
 )
 
-// The functions in this file send all packets, and the functions in poll.go receive all packets.
+// The functions in this file send all packets, and the functions in every_packet_in.go receive all packets.
 // Post posts a batch of packets, and PostOne posts a single packet. Inject posts a packet whose
 // buffer is free again when Inject returns.
 

@@ -22,7 +22,7 @@ var ackMechanisms = []mechanism{
 	},
 	{
 		name:  "ACKs wait for data",
-		parts: []string{"reliability: Receiver.ackDue Receiver.Accept", "btl/internal/owed/ledger.go"},
+		parts: []string{"reliability: Receiver.ackDue Receiver.Accept", "btl/internal/owed/owed_acks.go"},
 		off: []change{{
 			in: recoveryDir, old: "accept($a, $b, AckDelay, $c)", new: "accept($a, $b, 0*$c.AckDelay, $c)",
 		}},

@@ -6,9 +6,9 @@ import (
 	"gobtl/fabric"
 )
 
-// The functions in this file send all packets, and the functions in every_packet_in.go receive all packets.
-// Post posts a batch of packets, and PostOne posts a single packet. Inject posts a packet whose
-// buffer is free again when Inject returns.
+// The functions in this file send all packets, and the functions in every_packet_in.go receive all
+// packets. Post posts a batch of packets, and PostOne posts a single packet. Inject posts a packet
+// whose buffer is free again when Inject returns.
 
 // Put adds the packet in buffer "b" to the batch. The argument sizeBytes of Put is the length of
 // the packet in bytes. The caller may call Put only if the result of Room is positive.

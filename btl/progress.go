@@ -55,12 +55,12 @@ func (m *Module) Progress(now Time) (int, error) {
 //  1. Step 1 completes a fast receive of the previous call, and sends the shared packets (Packs) to
 //     which small fragments could still be added.
 //  2. Step 2 polls the command channel and the data channel, and handles the received packets. If
-//     the first packet is a single fragment, step 2 only calls the fragment's handler (fast
-//     receive).
+//     the first received packet is a whole fragment, Progress can call the fragment's handler and
+//     return without the remaining steps (fast receive).
 //  3. Step 3 calls the OnDone functions of ended sends, and the callbacks for events, flushes and
 //     free resources (callOut). Step 5 sends the messages that callbacks have given to Send.
-//  4. Step 4 handles expired timers (Expire), but only after step 2, which might have received the
-//     awaited packets.
+//  4. Step 4 handles expired timers (Expire). Step 4 comes after step 2, because a packet that step
+//     2 has received can stop a timer.
 //  5. Step 5 retransmits lost packets (SendAgain), and then sends new packets (Serve), which
 //     contain ACKs.
 //  6. Step 6 sends the ACKs that no packet with data has carried (Acknowledge).

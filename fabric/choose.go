@@ -18,11 +18,12 @@ var softwareDevices = []string{"rxe", "siw"}
 // Choose selects the provider for a program whose user has not named a provider. The result
 // "reason" is a sentence that tells the user why Choose selected the provider. Choose prefers RDMA
 // hardware, then the provider "udp" (the kernel's UDP), then the provider "net" (Go's package net),
-// then libfabric's software providers. Choose returns an index into the argument "infos", or -1 if
-// no provider reaches a network. The argument "infos" must be in the order in which GetInfo returns
-// the Infos. Choose never selects a provider that is made for tests, and never selects a provider
-// that connects only processes on one host. If the argument "infos" contains the shared-memory
-// provider, the result "reason" mentions that peers on this host could use shared memory.
+// then libfabric's software providers. The result "chosen" is the index of the selected provider's
+// Info in the argument "infos". If no provider in "infos" reaches a network, the result "chosen" is
+// -1. The argument "infos" must be in the order in which GetInfo returns the Infos. Choose never
+// selects a provider that is made for tests, and never selects a provider that connects only
+// processes on one host. If the argument "infos" contains the shared-memory provider, the result
+// "reason" mentions that peers on this host could use shared memory.
 func Choose(infos []Info) (chosen int, reason string) {
 	chosen, reason = chooseNetwork(infos)
 	if slices.ContainsFunc(infos, func(info Info) bool { return info.Provider == sharedMemory }) {

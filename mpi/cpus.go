@@ -6,7 +6,8 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// cpusTextMax is the largest number of hexadecimal digits in a set of CPUs.
+// cpusTextMax is the largest permitted number of hexadecimal digits in the text form of a set of
+// CPUs (see cpusText).
 const cpusTextMax = 2048
 
 // cpusText returns the set of CPUs on which the calling thread may run, for the other ranks of the

@@ -2,10 +2,13 @@ package mpi
 
 import "fmt"
 
+// A context is a number that identifies a communicator in the tags of the communicator's messages.
 // For each rank that makes contexts, this rank remembers which of the newest usedWindow contexts of
-// that rank were used. This rank refuses a context that is older than the newest usedWindow
-// contexts. The window is large enough, because communicators whose contexts come from the same
-// rank are created nearly in the order in which the contexts were made.
+// that rank were used for a communicator. If the context of a new communicator is older than the
+// newest usedWindow contexts of the rank that has made the context, this rank refuses the
+// communicator with ErrWrongContext. The window of usedWindow contexts is large enough, because
+// communicators whose contexts come from the same rank are created nearly in the order in which the
+// contexts were made.
 const usedWindow = 1024
 
 // A usedContexts value belongs to one rank that makes contexts, and records which contexts of that

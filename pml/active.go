@@ -111,9 +111,10 @@ func (l *Layer) Keep(m *Message) {
 	l.probed.add(m)
 }
 
-// Drop ends a message that was passed to a Handler, or that MProbe has returned. After Drop, the
-// caller must not use the data of the message. The send of a dropped message ends as if the message
-// had been received. The argument "now" of Drop is the current time. If the message was already
+// Drop discards the message m, which must be a message that Progress has passed to a Handler, or
+// that MProbe has returned. RecvMessage cannot receive a discarded message. After Drop, the caller
+// must not use the data of the message. The send of a dropped message ends as if the message had
+// been received. The argument "now" of Drop is the current time. If the message was already
 // received or dropped, Drop returns ErrMessage.
 func (l *Layer) Drop(now btl.Time, m *Message) error {
 	if m.gone {

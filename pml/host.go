@@ -180,12 +180,14 @@ func (p *Peer) drive(why error) {
 // regionsPart limits the receives from one peer to 1/regionsPart of the module's memory regions.
 const regionsPart = 16
 
-// mayExpose reports whether the limits allow a peer one more memory region. The surplus of a host
-// is the number of free regions minus twice the number of regions that the host's peers use. The
-// peers on a host without a surplus get no more regions. A peer can use one region, or an eighth of
-// its host's surplus if that is more. The limits on regions shrink with the number of free regions
-// (the dynamic thresholds of Choudhury and Hahne, 1998), so that no host or peer can use up all
-// regions.
+// mayExpose reports whether a peer may use one more memory region of the module. The surplus of a
+// host is the number of the module's free regions minus twice the number of regions that the host's
+// peers use. If the surplus of a peer's host is zero or negative, the peer may use no more regions.
+// If the surplus is positive, a peer without a region may use its first region. A peer that uses n
+// regions may use one more region if n is less than an eighth of its host's surplus, and less than
+// 1/regionsPart of the module's regions. The limits on regions become lower when fewer regions are
+// free (the dynamic thresholds of Choudhury and Hahne, 1998), so that no host or peer can use up
+// all regions.
 func (p *Peer) mayExpose() bool {
 	s, h := &p.l.hosts, p.host
 	left := s.regionsMax - s.regions - h.regions - h.regions

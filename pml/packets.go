@@ -15,10 +15,10 @@ import (
 //	sender:     run run run ...  --Gather--> packet  --->  packet --Scatter-->  run run run ...
 //
 // The receiver requests packets instead of puts (flagPackets) if its memory has a Layout. If the
-// contiguous runs of the sender's memory are short, the sender uses packets even for a receiver
-// with contiguous memory. The sender can send the beginning of a message by puts, and the rest of
-// the message in packets. Packets can arrive in any order, because each packet contains its offset
-// in the message.
+// sender's memory has a Layout whose first contiguous run is shorter than runBytesMin, the sender
+// uses packets even if the receiver's memory is contiguous. The sender can send the beginning of a
+// message by puts, and the rest of the message in packets. Packets can arrive in any order, because
+// each packet contains its offset in the message.
 
 const (
 	// dataHeadBytes is the header size of a packet.

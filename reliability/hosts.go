@@ -7,9 +7,9 @@ import "fmt"
 // divided by the number of the host's active peers. A peer whose host is unknown counts as the only
 // peer of its host.
 //
-// If a host has more active peers than its equal share has buffer slots, each of its active peers
-// still has one credit. The single credit of a peer takes no buffer slot if the credits of the
-// other peers of its host take the whole equal share of the host.
+// If a host has more active peers than its equal share has buffer slots, each active peer of the
+// host still gets one credit. A peer gets its single credit without a reserved buffer slot if the
+// credits of the other peers on its host have reserved all buffer slots of the host's equal share.
 type hosts struct {
 	named   map[string]*host
 	further int // active peers, not counting one for each host

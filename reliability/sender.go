@@ -399,8 +399,8 @@ func (s *Sender) Unheard() {
 	s.updateSendLimit()
 }
 
-// Plausible reports whether an ACK covers only packets that were sent. An outdated ACK, which is
-// older than an ACK that was already processed, is plausible.
+// Plausible reports whether an ACK covers only packets that were sent. Plausible also returns true
+// if the Sender has already processed an ACK with a higher sequence number than "ack".
 func (s *Sender) Plausible(ack seq.Num) bool { return ack.Before(s.next) }
 
 // Token returns the Token of the packet with sequence number n, and reports whether packet n is in

@@ -151,9 +151,11 @@ type Config struct {
 	// receiver's own reader delays the datagrams. A receiver's Grace of 0 means 200 ms. For a sender,
 	// Grace is the largest Grace that a receiver is allowed to have, and a Grace of 0 means Timeout.
 	Grace time.Duration
-	// Gap is called with each range of missing ordinals, from first to last, in ascending order.
-	// Arrival is called for each datagram that arrives. Gap and Arrival run on the engine's
-	// goroutine, and must not block or call the Port. Gap and Arrival may be nil.
+	// Gap is called for each range of consecutive messages that are missing in the received stream.
+	// The arguments of Gap are the ordinals of the first and the last message of the range, and the
+	// ranges come in ascending order. Arrival is called for each datagram that arrives. Gap and
+	// Arrival run on the engine's goroutine, and must not block or call the Port. Gap and Arrival may
+	// be nil.
 	Gap     func(first, last uint64)
 	Arrival func(Arrival)
 }

@@ -34,9 +34,9 @@ func (s *Sender) awaitReports(now mono.Time) {
 	}
 }
 
-// endTimeouts limits the wait for the final report of a receiver that still makes progress
-// (noticeTaken). The limit, in units of Config.Timeout, begins when the sender has sent all
-// messages.
+// endTimeouts limits how long the sender waits for the final report of a receiver that still makes
+// progress (noticeTaken). The wait for the report ends at the latest endTimeouts times
+// Config.Timeout, plus the receiver's Config.Grace, after the sender has sent all messages.
 const endTimeouts = 30
 
 // The method "overdue" returns an error if the time for the receiver's report is over, and

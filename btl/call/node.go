@@ -67,9 +67,10 @@ type Config struct {
 	// goroutines, 1 to 1<<40. A RequestBytes of 0 means 64 MiB. A call fails with ErrBusy if its
 	// request and the peer's running requests together exceed RequestBytes. A call fails with
 	// ErrRequestSize if its request alone exceeds RequestBytes. The limit for the requests of all
-	// peers together is 8*RequestBytes. When the requests of all peers together would exceed
-	// 8*RequestBytes, the requests of one host can take at most 16*RequestBytes minus the requests of
-	// all peers. A peer without a running request can always send one request of at most 64 KiB.
+	// peers together is 8*RequestBytes. When the running requests of all peers have R bytes, and a new
+	// request would raise this sum above 8*RequestBytes, the Node accepts the new request only if the
+	// requests of the same host, with the new request, have at most 16*RequestBytes - R bytes. A peer
+	// without a running request can always send one request of at most 64 KiB.
 	RequestBytes int64
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
 	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, new
@@ -77,8 +78,9 @@ type Config struct {
 	// Because acknowledgements arrive late, the answers that were sent and not acknowledged do not
 	// count if there is only one of them, or if they have at most 1 MiB together. Answers of at most 1
 	// KiB count only until they are sent. The limit for the answers to all peers together is
-	// 8*AnswerBytes. When the answers to all peers together would exceed 8*AnswerBytes, the answers to
-	// one host can take at most 16*AnswerBytes minus the answers to all peers. A peer with at most 64
+	// 8*AnswerBytes. When the unacknowledged answers to all peers have A bytes, and a new answer would
+	// raise this sum above 8*AnswerBytes, the Node sends the new answer only if the answers to the
+	// same host, with the new answer, have at most 16*AnswerBytes - A bytes. A peer with at most 64
 	// KiB of unacknowledged answers can always get one more answer of at most 64 KiB.
 	AnswerBytes int64
 	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to 1<<31

@@ -340,8 +340,9 @@ func (q *Queue) wake() {
 
 func cost(bytes int) int64 { return int64(bytes) + overheadBytes }
 
-// The method "lost" ends the waiting Sends to an ended endpoint. Take can still return the messages
-// of the ended endpoint, unless GoneBytes is exceeded.
+// The method "lost" ends the waiting Sends to an endpoint that has ended. Take still returns the
+// messages that were received from this endpoint, except messages that the Queue drops because
+// Config.GoneBytes is exceeded.
 func (q *Queue) lost(ep *btl.Endpoint) {
 	if s := q.to[ep]; s != nil {
 		delete(q.to, ep)

@@ -90,10 +90,12 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	return nil
 }
 
-// goOn wakes the Sends that the peer's limit on bytes allows. The peer normally raises its limit
-// only after Take has returned a quarter of the window, so a message of more than three quarters of
-// the window could wait forever. If a message of more than three quarters of the window waits, goOn
-// sends a hello message, which asks the peer to raise its limit earlier.
+// goOn wakes the Sends that the peer's limit on bytes allows. The window is the size, in bytes, of
+// the peer's queue. The peer normally raises its limit only after its program has taken a quarter
+// of the window out of the queue, so a message of more than three quarters of the window could wait
+// forever. If the first waiting Send has a message of more than three quarters of the window, goOn
+// sends the peer a hello message with a number. After this hello message, the peer also raises its
+// limit when its queue is empty.
 func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 	s.goOn(q.cfg.Bytes)
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&

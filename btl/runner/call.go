@@ -347,9 +347,9 @@ func (r *Runner) connected(ep *btl.Endpoint, err error) {
 	}
 }
 
-// trySend sends the message of a call. A message that fits into one packet, or for which no
-// goroutine waits, is copied. A message that needs several packets, and for which a goroutine
-// waits, is read from the caller's memory until the call ends.
+// trySend sends the message of a call. trySend copies the message if the message fits into one
+// packet, or if no goroutine waits for the end of the call. Any other message is not copied: the
+// transport reads it from the caller's memory until the call ends.
 func (r *Runner) trySend(c *call) (pending bool, err error) {
 	ep := c.ep
 	var f *btl.Fragment

@@ -63,8 +63,8 @@
 // If a domain has the largest number of rings (2048), its rings take 716 MiB together. A btl module
 // has two endpoints, and therefore two rings in each direction for each active peer. The memory
 // pages of a ring that have never held a datagram use no physical memory, and a pair of endpoints
-// that never communicates has no ring. The Info of a domain reports the memory of the rings in the
-// attribute "memory".
+// that never communicates has no ring. The attribute "memory" in the fabric.Info of a domain states
+// how much memory the domain's rings can use.
 //
 // A domain accepts a limited number of rings in total (linksMax), and a limited number of rings
 // from each process (linksPerProcess). A domain that has accepted more than 1 GiB of rings accepts

@@ -32,11 +32,12 @@
 // thread wants the CPU. If these yields of a thread never let a second thread run, the thread
 // yields only before one of 64 sleeps.
 //
-// If a job has more waiting threads than CPUs, different times apply to the job's threads (see
-// AmongFriends). In the state "shared", such a thread yields for at least 3 ms before a sleep. Its
-// state "beside" begins after six yields in a row of 1 ms or more, and lasts for 1 s. In the state
-// "beside", the thread spins for at most 4 us, because several threads that spin on one CPU beside
-// a thread that computes delay each other.
+// A job is oversubscribed if more of its threads wait than its CPUs can run at a time. Different
+// times apply to the threads of an oversubscribed job (see AmongFriends). In the state "shared", a
+// thread of an oversubscribed job yields for at least 3 ms before it sleeps. The state "beside" of
+// a thread of an oversubscribed job begins after six consecutive yields of 1 ms or more, and lasts
+// for 1 s. In the state "beside", a thread of an oversubscribed job spins for at most 4 us, because
+// several threads that spin on one CPU beside a thread that computes delay each other.
 //
 // One thread uses a Policy at a time. Several threads may use a Policy in turn under a lock, if
 // each thread calls Begin before it uses the Policy. Only two actions of a Policy allocate memory,

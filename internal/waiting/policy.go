@@ -97,10 +97,11 @@ const (
 	// at most once in each interval stolenFor.
 	besideFor = time.Second
 	stolenFor = 100 * time.Millisecond
-	// A thread of a job with more waiting threads than CPUs (see AmongFriends) yields for the duration
-	// friendsFor before it sleeps. Each yield lets a different thread of the job run, which might do
-	// the work for which this thread waits. The state Beside of such a thread begins after friendsLong
-	// consecutive long yields, because a yield is sometimes long without a computing neighbour.
+	// A thread of an oversubscribed job (see AmongFriends) yields for the duration friendsFor before
+	// it sleeps. Each yield lets a different thread of the job run, which might do the work for which
+	// this thread waits. The state Beside of a thread of an oversubscribed job begins after
+	// friendsLong consecutive long yields, because a yield is sometimes long without a computing
+	// neighbour.
 	friendsFor  = 3 * time.Millisecond
 	friendsLong = 6
 )
@@ -302,9 +303,10 @@ func (p *Policy) look(now mono.Time) {
 // the process need the CPU.
 func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
 
-// AmongFriends tells the policy that the threads of a job share CPUs with this thread: more threads
-// of the job wait than these CPUs can run at a time. In such a job, a yield lets a different thread
-// of the job run, which often takes less than gapLeast and rarely longer.
+// AmongFriends tells the policy that this thread belongs to an oversubscribed job: more threads of
+// the job wait on the CPUs of this thread than these CPUs can run at a time. In an oversubscribed
+// job, a yield lets a different thread of the job run, which often takes less than gapLeast and
+// rarely longer.
 func (p *Policy) AmongFriends() { p.friend = true }
 
 // Yielded records a yield that ended at the time "now" and had the duration "took". A yield that

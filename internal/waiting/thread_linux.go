@@ -8,10 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OSThread implements Thread for the operating system's thread that calls its methods. If a
-// goroutine is not locked to a thread, its calls of an OSThread can come from different threads.
-// After a change of the calling thread, Switches counts only those context switches of the new
-// thread that come after the thread's first call of Switches.
+// OSThread implements Thread for the operating system's thread that calls its methods. Between two
+// calls, the Go scheduler can move the calling goroutine to a different thread, unless the
+// goroutine has called runtime.LockOSThread. After such a move, Switches adds to its previous
+// result only those context switches of the new thread that happen after the new thread's first
+// call of Switches.
 type OSThread struct {
 	usage  unix.Rusage
 	thread int

@@ -56,8 +56,9 @@ func (r *Refusals) add(rcv *reliability.Receiver, n seq.Num, fragID uint32) {
 	*r.list = append(list, refusal{seq: n, fragID: fragID})
 }
 
-// AddPieces records a refusal for each large fragment with the given tag of which a part was in
-// packet n, a refused Pack.
+// AddPieces must be called when packet n, a Pack (a packet with data of several fragments), is
+// refused because of its fragments with the given tag. For each large fragment with the given tag
+// of which packet n contains a part, AddPieces records a refusal.
 func (r *Refusals) AddPieces(rcv *reliability.Receiver, n seq.Num, payload []byte, tag uint8) {
 	for rest := payload; len(rest) > 0; {
 		isPiece := frag.IsPiece(rest)

@@ -4,8 +4,10 @@
 // A message that arrives in one packet stays in its receive buffer while it is kept, and a spare
 // buffer is posted in place of this buffer. A large message stays in its reassembly memory while it
 // is kept. The memory of a kept large message counts towards the limit on kept memory, and not
-// towards the limit on reassembly memory. If no spare buffer is left or the limit on kept memory is
-// reached, the kept data is copied, so that the module can still receive messages.
+// towards the limit on reassembly memory. Keep copies a message to separate memory if no spare
+// buffer can replace the message's receive buffer, or if the message is large and would exceed the
+// limit on kept memory. The module can then use the receive buffer or the reassembly memory for
+// further messages.
 //
 //	packet buffer:   posted --> arrived --Keep--> kept --Release, the last--> spare --> posted
 //	memory of large: under way --> whole --Keep--> kept --Release--> idle, or let go

@@ -102,10 +102,13 @@ func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 	p.plan(x)
 }
 
-// PutCame updates the Expectation of a peer when a chunk of a put, with the header h, was accepted.
-// The bytes that follow the chunk in the put are expected next, unless some of these bytes have
-// already arrived. The provider never writes the first chunk of a put directly to the target
-// region, because a wrong prediction would overwrite memory of the application.
+// PutCame updates the Expectation x of a peer after a chunk of one of the peer's puts was accepted.
+// The argument h of PutCame is the header of the accepted chunk. If the accepted chunk is not the
+// end of its put, PutCame predicts that the peer's next chunk contains the bytes that directly
+// follow the accepted chunk in the put. If some bytes of the put after the accepted chunk have
+// already arrived, or if a chunk of a later put has arrived, PutCame does not change the
+// prediction. The provider never writes the first chunk of a put directly to the target region,
+// because a wrong prediction would overwrite memory of the application.
 func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
 	end := h.OffsetBytes + uint32(h.PayloadLen)
 	if !x.puts.reached(h.FragID, end) {

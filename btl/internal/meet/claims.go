@@ -26,9 +26,10 @@ func word(words []string, value int) string {
 	return "unknown " + strconv.Itoa(value)
 }
 
-// Tagged describes a local endpoint for which a Hello or HelloAck has arrived. Only a Hello or
-// HelloAck that contains the connection tag of the local endpoint, and comes from the expected
-// incarnation of the peer, is described by a Tagged.
+// Tagged describes a local endpoint for which a Hello or HelloAck has arrived, and how the sender
+// of this packet relates to the endpoint. The caller must make a Tagged only if the Hello or
+// HelloAck contains the connection tag of the local endpoint, and comes from the incarnation of the
+// peer that the local endpoint expects.
 type Tagged struct {
 	State   State
 	Settled bool // the handshake is over

@@ -48,10 +48,11 @@ func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	return ep
 }
 
-// establish marks an endpoint as connected if the command channel and the data channel are known to
-// work. An endpoint that was made for a peer's Hello is marked as connected only when, in addition,
-// the peer knows that the command channel and the data channel work, because the peer's handshake
-// can still fail.
+// establish marks an endpoint as connected if answers of the peer have arrived on the command
+// channel and on the data channel. If the endpoint was made for a Hello of the peer, and not for a
+// call of Connect or Dial, there is a second condition: a packet of the peer must have shown that
+// the peer, too, knows that both channels work. Before this packet, the peer's handshake can still
+// fail.
 func (s *Handshakes[E]) establish(ep E) {
 	e := s.peers.end(ep)
 	hs := e.Handshake

@@ -140,9 +140,9 @@ func (hs *Handshake) OnReject(nonce uint64, quiet time.Duration) bool {
 func (hs *Handshake) PutOff(code uint16) { hs.putOff, hs.later = true, code }
 
 // Keep makes the handshake wait for a time without Hellos, because the peer's application has not
-// decided on the request yet. After the wait, the handshake fails when the time "timeout" has
-// passed, but at the latest KeepMax after its original time limit. Keep returns the time until the
-// next Hello.
+// decided on the request yet. The handshake fails if it is not complete when the time "timeout" has
+// passed after the end of the wait, and at the latest KeepMax after its original time limit. Keep
+// returns the time until the next Hello.
 func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
 	hs.PutOff(0)
 	hs.Kept, wait = true, max(wait, hs.WakeIn(now))
@@ -161,8 +161,9 @@ func (hs *Handshake) WakeIn(now Time) time.Duration {
 	return hs.wokenAt.Add(hs.wakeGap).Sub(now)
 }
 
-// Wake ends the wait that Keep has begun. After Wake, the handshake fails when the time "timeout"
-// has passed.
+// Wake ends the wait that Keep has begun. The handshake fails if it is not complete when the time
+// "timeout" has passed after the call of Wake, and at the latest KeepMax after its original time
+// limit.
 func (hs *Handshake) Wake(now Time, timeout time.Duration) {
 	hs.wokenAt, hs.wakeGap = now, min(max(2*hs.wakeGap, HelloIntervalMin), HelloIntervalMax)
 	hs.Kept, hs.Interval = false, HelloIntervalMin

@@ -96,8 +96,8 @@ func (b *buffers) Refused() []Refusal {
 	return refused
 }
 
-// Unstuck reports whether the fabric accepts packets of a batch again, after a poll in which it had
-// accepted none of them. Unstuck reports only changes since the previous call of Unstuck.
+// Unstuck reports whether a batch that Post could not post completely has made progress: since the
+// previous call of Unstuck, the fabric has accepted at least one more packet of this batch.
 func (b *buffers) Unstuck() bool {
 	was := b.unstuck
 	b.unstuck = false

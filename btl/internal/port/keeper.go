@@ -66,9 +66,10 @@ func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 	return k.taken, true
 }
 
-// LetGo undoes one call of Keep. A buffer that is no longer kept becomes a spare buffer. If LetGo
-// is called while the buffer's packet is still being received, Held returns the packet's own buffer
-// instead of a spare buffer.
+// LetGo undoes one call of Keep for buffer b. When LetGo was called as often as Keep, buffer b
+// becomes a spare buffer. If a handler keeps the packet that is being received, and lets it go
+// before Held is called, Held returns the packet's own buffer to post again. The buffer that was to
+// replace the packet's own buffer then becomes a spare buffer again.
 func (k *Keeper) LetGo(b fabric.Buf) {
 	r := &k.refs[b-k.first]
 	if *r--; *r > 0 {

@@ -53,8 +53,9 @@ func (l *Local) PayloadBytes() int {
 	return min(l.MTUBytes-Headers6Bytes, MaxPayload6Bytes)
 }
 
-// The type "node" is a parsed Hints.Node, which selects addresses of this host. A node selects an
-// address if the address matches all fields of the node. A zero field of a node matches every
+// The type "node" is a parsed Hints.Node. A node selects those IP addresses of this host that meet
+// the conditions in the fields "device", "addr" and "loopback". A zero field is no condition. The
+// field "ports" is no condition, but contains the ports that the endpoints use at a selected
 // address.
 type node struct {
 	device   string     // name of the device, or empty

@@ -169,7 +169,7 @@ var policies = []policy{
 		},
 	},
 	{
-		dir: "btl/runner", imports: []string{"btl", "fabric", "internal/waiting"},
+		dir: "btl/runner", imports: []string{"btl", "fabric", "internal/byhost", "internal/waiting"},
 		libs: []string{"golang.org/x/sys"},
 	},
 	{

@@ -126,7 +126,7 @@ var policies = []policy{
 	},
 	{dir: "btl/internal/sched", deny: with(pureDeny, "time")},
 	{dir: "btl/internal/setting", deny: pureDeny},
-	{dir: "btl/internal/share", deny: with(pureDeny, "time")},
+	{dir: "btl/internal/share", imports: []string{"internal/fifo"}, deny: with(pureDeny, "time")},
 	{dir: "btl/internal/snapshot", deny: without(pureDeny, "sync/...")},
 	{dir: "btl/internal/spare", deny: with(pureDeny, "time")},
 	{dir: "btl/internal/stats", deny: with(pureDeny, "time")},

@@ -38,7 +38,7 @@ var pureDeny = []string{
 // The variable "leaves" lists those packages of this module that themselves import no package of
 // this module.
 var leaves = []string{
-	"internal/cookie", "internal/fifo", "internal/kept",
+	"internal/byhost", "internal/cookie", "internal/fifo", "internal/kept",
 	"internal/limits", "internal/mono", "internal/seq", "internal/slots",
 }
 
@@ -126,7 +126,7 @@ var policies = []policy{
 	},
 	{dir: "btl/internal/sched", deny: with(pureDeny, "time")},
 	{dir: "btl/internal/setting", deny: pureDeny},
-	{dir: "btl/internal/share", deny: with(pureDeny, "time")},
+	{dir: "btl/internal/share", imports: []string{"internal/fifo"}, deny: with(pureDeny, "time")},
 	{dir: "btl/internal/snapshot", deny: without(pureDeny, "sync/...")},
 	{dir: "btl/internal/spare", deny: with(pureDeny, "time")},
 	{dir: "btl/internal/stats", deny: with(pureDeny, "time")},
@@ -169,7 +169,7 @@ var policies = []policy{
 		},
 	},
 	{
-		dir: "btl/runner", imports: []string{"btl", "fabric", "internal/waiting"},
+		dir: "btl/runner", imports: []string{"btl", "fabric", "internal/byhost", "internal/waiting"},
 		libs: []string{"golang.org/x/sys"},
 	},
 	{
@@ -178,8 +178,8 @@ var policies = []policy{
 		libs:    []string{"github.com/prometheus/client_golang"},
 	},
 	{dir: "btl/call", imports: []string{"btl", "btl/runner", "internal/plain"}},
-	{dir: "btl/conn", imports: []string{"btl", "btl/runner", "internal/kept"}},
-	{dir: "btl/queue", imports: []string{"btl", "btl/runner", "internal/kept"}},
+	{dir: "btl/conn", imports: []string{"btl", "btl/runner", "internal/byhost", "internal/kept"}},
+	{dir: "btl/queue", imports: []string{"btl", "btl/runner", "internal/byhost", "internal/kept"}},
 	{dir: "vnic", imports: with(leaves, "btl", "fabric"), deny: pureDeny},
 	{dir: "vnic/offload", deny: with(pureDeny, "time")},
 	{

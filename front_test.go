@@ -220,7 +220,7 @@ func TestNoNode(t *testing.T) {
 	}
 }
 
-// The methods of a Peer that is nil or zero return an error.
+// The methods of a Peer that is nil or zero return an error, or nothing.
 func TestNoPeer(t *testing.T) {
 	for name, p := range map[string]*gobtl.Peer{"nil": nil, "zero": {}} {
 		ctx := t.Context()
@@ -233,10 +233,29 @@ func TestNoPeer(t *testing.T) {
 			"Put":        func() error { return p.Put(ctx, 0, 0, nil) },
 			"Get":        func() error { return p.Get(ctx, 0, 0, nil) },
 			"Close":      func() error { return p.Close(ctx) },
+			"Err":        p.Err,
 		} {
 			if err := run(); !errors.Is(err, gobtl.ErrPeer) {
 				t.Errorf("%s of a Peer that is %s: %v", method, name, err)
 			}
+		}
+		if p.Address() != "" || p.String() != "" || p.Network() != "" || p.Link() != nil ||
+			p.Endpoint() != nil {
+			t.Errorf("a Peer that is %s has an address, a link or an endpoint", name)
+		}
+		select {
+		case <-p.Done():
+		default:
+			t.Errorf("a Peer that is %s has not ended", name)
+		}
+	}
+}
+
+// The methods of a Region that is nil or zero return an error, or nothing.
+func TestNoRegion(t *testing.T) {
+	for name, r := range map[string]*gobtl.Region{"nil": nil, "zero": {}} {
+		if err := r.Close(t.Context()); !errors.Is(err, gobtl.ErrRegion) || r.Handle() != 0 {
+			t.Errorf("Close of a Region that is %s: %v, handle %d", name, err, r.Handle())
 		}
 	}
 }

@@ -40,6 +40,9 @@ var (
 	ErrNode = errors.New("gobtl: no Node: was the error of Listen or Open checked?")
 	// ErrPeer means that a Peer is nil or the zero value, as after a call of Dial that has failed.
 	ErrPeer = errors.New("gobtl: no Peer: was the error of Dial checked?")
+	// ErrRegion means that a Region is nil or the zero value, as after a call of Expose that has
+	// failed.
+	ErrRegion = errors.New("gobtl: no Region: was the error of Expose checked?")
 )
 
 // The constants below are the tags that a Node uses for its own layers.

@@ -11,7 +11,9 @@ import (
 )
 
 // Peer is a connection to another Node. Any goroutine may call all methods. In a MessageHandler or
-// in OnPeer, methods that would wait return runner.ErrInHandler.
+// in OnPeer, methods that would wait return runner.ErrInHandler. Methods of a nil Peer or of the
+// zero Peer return ErrPeer if they have an error result, and otherwise zero values, except that
+// Done returns a closed channel.
 //
 // After the connection has ended, all methods of the Peer return the reason, and Node.Dial makes a
 // new connection. The reason is
@@ -110,7 +112,8 @@ func (p *Peer) OpenStream(ctx context.Context) (net.Conn, error) {
 	return c, nil
 }
 
-// Region is local memory that one peer is allowed to access.
+// Region is local memory that one peer is allowed to access. For a nil Region and the zero Region,
+// Close returns ErrRegion, and Handle returns 0.
 type Region struct {
 	peer   *Peer
 	region *btl.Region
@@ -154,11 +157,21 @@ func (p *Peer) expose(m *btl.Module, r *Region, mem []byte, rights btl.Rights) e
 }
 
 // Handle returns the number that identifies the Region in the peer's calls of Put and Get.
-func (r *Region) Handle() btl.Handle { return r.region.Handle() }
+func (r *Region) Handle() btl.Handle {
+	if r.none() {
+		return 0
+	}
+	return r.region.Handle()
+}
+
+func (r *Region) none() bool { return r == nil || r.region == nil }
 
 // Close ends the peer's access to the Region. After Close has returned, the peer can no longer read
 // or write the memory.
 func (r *Region) Close(ctx context.Context) error {
+	if r.none() {
+		return ErrRegion
+	}
 	return r.peer.link.run.Do(ctx, func(*btl.Module) error {
 		r.close()
 		return nil
@@ -193,17 +206,42 @@ func (p *Peer) Get(ctx context.Context, target btl.Handle, offset uint64, mem []
 
 // Address returns the peer's address, such as "192.0.2.1:4000". If the peer has dialled this Node,
 // the port in the address was chosen on the peer's side.
-func (p *Peer) Address() string { return p.address }
+func (p *Peer) Address() string {
+	if p.none() {
+		return ""
+	}
+	return p.address
+}
 
 // Network returns the name of the provider that carries the connection, such as "udp", "net" or
 // "shm".
-func (p *Peer) Network() string { return p.link.provider }
+func (p *Peer) Network() string {
+	if p.none() {
+		return ""
+	}
+	return p.link.provider
+}
 
 // Done returns a channel that is closed when the connection has ended.
-func (p *Peer) Done() <-chan struct{} { return p.done }
+func (p *Peer) Done() <-chan struct{} {
+	if p.none() {
+		return noPeerDone
+	}
+	return p.done
+}
+
+// The variable "noPeerDone" is the closed channel that Done of a nil Peer returns.
+var noPeerDone = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // Err returns the reason why the connection has ended, or nil if the connection has not ended.
 func (p *Peer) Err() error {
+	if p.none() {
+		return ErrPeer
+	}
 	select {
 	case <-p.done:
 		return p.err
@@ -236,14 +274,24 @@ func (p *Peer) Close(ctx context.Context) error {
 }
 
 // Link returns the local link to which the peer is connected.
-func (p *Peer) Link() *Link { return p.link }
+func (p *Peer) Link() *Link {
+	if p.none() {
+		return nil
+	}
+	return p.link
+}
 
 // Endpoint returns the connection's endpoint in package btl. The endpoint may be used only in
 // functions given to Link().Runner().Do, as package btl requires.
-func (p *Peer) Endpoint() *btl.Endpoint { return p.ep }
+func (p *Peer) Endpoint() *btl.Endpoint {
+	if p.none() {
+		return nil
+	}
+	return p.ep
+}
 
 // String returns the peer's address.
-func (p *Peer) String() string { return p.address }
+func (p *Peer) String() string { return p.Address() }
 
 // The method "end" records why the connection has ended, on the goroutine that drives the link.
 // Only the first call of "end" has an effect.

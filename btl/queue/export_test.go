@@ -32,3 +32,16 @@ func (q *Queue) Total() (live, gone int64) {
 	defer q.mu.Unlock()
 	return q.held, q.gone.Bytes()
 }
+
+// Takers is the number of Takes that wait.
+func (q *Queue) Takers() (count int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, first := range q.takers {
+		count++
+		for t := first.next; t != first; t = t.next {
+			count++
+		}
+	}
+	return count
+}

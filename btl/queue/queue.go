@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -104,8 +105,8 @@ type Queue struct {
 	ready  byhost.Turns[*inbox]     // the inboxes; those with messages wait for a turn of Take
 	gone   *kept.Keeper[*inbox]     // inboxes of ended endpoints
 	left   map[*btl.Endpoint]*inbox // inboxes of ended endpoints, with messages
+	takers map[*btl.Endpoint]*taker // Takes that wait: the oldest of each peer, nil for any peer
 	closed bool
-	more   chan struct{} // closed when a message has arrived
 }
 
 // The type "inbox" is the queue of messages received from one peer.
@@ -148,7 +149,7 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 	q := &Queue{
 		cfg: cfg, m: m, to: map[*btl.Endpoint]*sender{}, from: map[*btl.Endpoint]*inbox{},
 		telling: map[*btl.Endpoint]bool{}, asking: map[*btl.Endpoint]bool{},
-		more: make(chan struct{}), hostOf: (*btl.Endpoint).PeerHost,
+		takers: map[*btl.Endpoint]*taker{}, hostOf: (*btl.Endpoint).PeerHost,
 		gone: kept.New[*inbox](cfg.GoneBytes), left: map[*btl.Endpoint]*inbox{},
 	}
 	q.onDone = func(f *btl.Fragment, _ error) { q.acknowledged(f.Endpoint(), int64(f.Context)) }
@@ -260,15 +261,18 @@ func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) (ended []*btl.Endpoint)
 		return []*btl.Endpoint{peer}
 	}
 	in.received += cost(len(body))
+	data := append([]byte(nil), body...)
+	if q.pass(in, data) {
+		return nil
+	}
 	q.held += cost(len(body))
-	in.messages = append(in.messages, append([]byte(nil), body...))
+	in.messages = append(in.messages, data)
 	q.ready.Wait(&in.turn)
 	for q.held > q.cfg.TotalBytes {
 		most := q.most()
 		q.leave(most)
 		ended = append(ended, most.peer)
 	}
-	q.wake()
 	return ended
 }
 
@@ -293,30 +297,20 @@ func (q *Queue) most() (most *inbox) {
 // The method "held" returns the number of received bytes that wait for Take.
 func (in *inbox) held() int64 { return in.received - in.taken }
 
-// The method "wake" makes all waiting calls of Take check whether a message has arrived. The caller
-// holds q.mu.
-func (q *Queue) wake() {
-	close(q.more)
-	q.more = make(chan struct{})
-}
-
 func cost(bytes int) int64 { return int64(bytes) + overheadBytes }
 
-// The method "lost" ends the waiting Sends to an endpoint that has ended. Take still returns the
-// messages that were received from this endpoint, except messages that the Queue drops because
-// Config.GoneBytes is exceeded.
+// The method "lost" ends the waiting Sends to an endpoint that has ended, and the Takes that wait
+// for this endpoint's messages. Take still returns the messages that were received from this
+// endpoint, except messages that the Queue drops because Config.GoneBytes is exceeded.
 func (q *Queue) lost(ep *btl.Endpoint) {
+	err := cmp.Or(ep.Err(), btl.ErrClosed)
 	if s := q.to[ep]; s != nil {
 		delete(q.to, ep)
-		err := ep.Err()
-		if err == nil {
-			err = btl.ErrClosed
-		}
 		s.end(err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.wake()
+	q.endWaits(ep, err)
 	if in := q.from[ep]; in != nil {
 		q.leave(in)
 	}

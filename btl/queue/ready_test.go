@@ -12,7 +12,7 @@ import (
 func newReady(goneBytes int64, hostOf func(*btl.Endpoint) string) *Queue {
 	return &Queue{
 		from: map[*btl.Endpoint]*inbox{}, left: map[*btl.Endpoint]*inbox{},
-		gone: kept.New[*inbox](goneBytes), more: make(chan struct{}), hostOf: hostOf,
+		gone: kept.New[*inbox](goneBytes), takers: map[*btl.Endpoint]*taker{}, hostOf: hostOf,
 		cfg: Config{Bytes: 1 << 20, TotalBytes: 1 << 20},
 	}
 }
@@ -35,8 +35,9 @@ func TestReadyWithoutWalk(t *testing.T) {
 		want  string
 		ready int
 	}{{peer, "one", 2}, {nil, "other", 1}, {other, "", 1}, {peer, "two", 0}, {nil, "", 0}} {
-		msg, _, more := q.next(c.of)
-		if string(msg.Data) != c.want || q.ready.Waiting() != c.ready || (more == nil) != (c.want != "") {
+		msg, _ := q.next(c.of)
+		if string(msg.Data) != c.want || q.ready.Waiting() != c.ready ||
+			(msg.Peer != nil) != (c.want != "") {
 			t.Errorf("%q, %d are ready, want %q, %d", msg.Data, q.ready.Waiting(), c.want, c.ready)
 		}
 	}
@@ -62,7 +63,7 @@ func TestTakeTurnsOfHosts(t *testing.T) {
 	one := fill("one")
 	got := map[*btl.Endpoint]int{}
 	for range 4 * many {
-		msg, _, _ := q.next(nil)
+		msg, _ := q.next(nil)
 		got[msg.Peer]++
 	}
 	if got[one] != 2*many {
@@ -100,7 +101,7 @@ func TestHostsOfInboxes(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if msg, _, _ := q.next(nil); msg.Peer == nil {
+		if msg, _ := q.next(nil); msg.Peer == nil {
 			t.Error("no message")
 		}
 	}

@@ -13,9 +13,13 @@ import (
 // Take returns the next received message of a peer. If the argument "peer" is nil, Take returns the
 // messages of all peers. The hosts with queued messages take turns, one message each, and the peers
 // of a host share the turns of their host in the same way. If no message is queued, Take waits for
-// a message, but at most until ctx is cancelled. Take returns the messages of an endpoint even
-// after the endpoint has ended. If the argument "peer" is an ended endpoint whose messages were all
-// taken, Take returns the error of this endpoint.
+// a message, but at most until ctx is cancelled. An arriving message ends at most one waiting Take:
+// the oldest Take of this peer or, if there is none, the oldest Take whose argument "peer" is nil.
+//
+// Take returns the messages of an endpoint even after the endpoint has ended. If the argument
+// "peer" is an ended endpoint whose messages were all taken, Take returns the error of this
+// endpoint. If the Runner has ended and all messages were taken, Take returns the error that ended
+// the Runner, or btl.ErrClosed.
 func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
@@ -26,53 +30,37 @@ func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	if peer != nil && !q.r.Owns(peer) {
 		return Message{}, btl.ErrEndpoint
 	}
-	for {
-		msg, tell, more := q.next(peer)
-		if tell {
-			_ = q.r.Do(context.Background(), func(*btl.Module) error { // the Runner may have ended
-				q.tell(msg.Peer)
-				return nil
-			})
-		}
-		if msg.Peer != nil {
-			return msg, nil
-		}
-		if err := q.over(ctx, peer); err != nil {
-			if msg, _, _ = q.next(peer); msg.Peer != nil { // a message has arrived meanwhile
-				return msg, nil
-			}
-			return Message{}, err
-		}
-		select {
-		case <-more:
-		case <-ctx.Done():
-			return Message{}, ctx.Err()
-		}
+	msg, tell, err := q.takeOne(ctx, peer)
+	if tell {
+		_ = q.r.Do(context.Background(), func(*btl.Module) error { // the Runner may have ended
+			q.tell(msg.Peer)
+			return nil
+		})
 	}
+	return msg, err
 }
 
-// The method "over" returns the reason why no more messages will arrive, or nil if messages can
-// still arrive.
-func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
-	if q.isClosed() {
-		return ErrClosed
+// takeOne performs Take, but sends no limit on bytes. The second result of takeOne reports whether
+// a new limit on bytes must be sent to the message's peer.
+func (q *Queue) takeOne(ctx context.Context, peer *btl.Endpoint) (Message, bool, error) {
+	q.mu.Lock()
+	msg, tell := q.next(peer)
+	if msg.Peer != nil {
+		q.mu.Unlock()
+		return msg, tell, nil
 	}
-	if peer == nil {
-		return nil
-	}
-	return q.r.Do(ctx, func(*btl.Module) error { return peer.Err() })
+	t := q.wait(peer)
+	q.mu.Unlock()
+	return q.await(ctx, t)
 }
 
 // The method "next" removes and returns a message, if there is one. The result "tell" of the method
-// "next" reports whether a new limit on bytes must be sent to the message's peer. If there is no
-// message, the result "more" of the method "next" is a channel that is closed when a message
-// arrives.
-func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan struct{}) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// "next" reports whether a new limit on bytes must be sent to the message's peer. The caller holds
+// q.mu.
+func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool) {
 	in := q.readyOf(peer)
 	if in == nil {
-		return msg, false, q.more
+		return msg, false
 	}
 	msg = Message{Peer: in.peer, Data: in.messages[0]}
 	in.messages[0] = nil
@@ -92,7 +80,7 @@ func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan stru
 		delete(q.left, in.peer)
 		q.ready.Leave(&in.turn)
 	}
-	return msg, in.due(q.cfg.Bytes), nil
+	return msg, in.due(q.cfg.Bytes)
 }
 
 // readyOf returns the inbox (queue of received messages) from which Take takes the next message, or
@@ -184,7 +172,9 @@ func (q *Queue) Close(ctx context.Context) error {
 	}
 	q.mu.Lock()
 	q.closed = true
-	q.wake()
+	for peer := range q.takers {
+		q.endWaits(peer, ErrClosed)
+	}
 	q.mu.Unlock()
 	err := q.r.Do(ctx, func(*btl.Module) error {
 		q.end()

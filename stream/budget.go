@@ -15,7 +15,7 @@ import (
 //
 //   - In the unreliable mode, each datagram increases the budget by workBytes plus workFactor times
 //     its payload.
-//   - In the reliable mode, the bytes that the sender has really put increase the budget by a little
+//   - In the reliable mode, the bytes that the sender has really put increase the budget by a bit
 //     more than their regions cost. In addition, time increases the budget, by workPerMicrosecond.
 //     What a notice says increases nothing.
 const (

@@ -27,7 +27,7 @@ const (
 	letterHostsMax = 1024
 )
 
-// letterTime returns the time after which an endpoint may send the given number of bytes again.
+// letterTime returns the time in which an endpoint may send the given number of bytes.
 func letterTime(bytes int) time.Duration {
 	return time.Duration(bytes) * time.Second / letterPerSecond
 }
@@ -40,8 +40,8 @@ type letters struct {
 	parsed    uint64 // number of letters that were parsed
 }
 
-// letterBound is the bound of an endpoint or of a host. From the time "free" on, if no further letter
-// arrives, the peer may send a whole burst again.
+// letterBound is the bound of an endpoint or of a host. If no further letter arrives, the peer may
+// send a whole burst again from the time "free" on.
 type letterBound struct {
 	free   mono.Time
 	opened uint64 // letters.opened at the latest letter
@@ -87,8 +87,8 @@ func (l *letters) mayParse(ep *btl.Endpoint, now mono.Time, bytes, streams int) 
 	return ok
 }
 
-// forget makes room for a host. It forgets hosts whose whole burst is there again, and otherwise any
-// host.
+// forget makes room for a host. It forgets the hosts that may send a whole burst again, and if
+// there are too few of these, any hosts.
 func (l *letters) forget(now mono.Time) {
 	if len(l.hosts) < letterHostsMax {
 		return

@@ -11,8 +11,8 @@ import (
 	"gobtl/btl"
 )
 
-// TestLettersOfOnePeer: a peer that sends letters all the time is ended before they are parsed, also
-// if it connects again, and the stream of another peer goes on.
+// TestLettersOfOnePeer: a peer that sends letters all the time is ended before they are parsed. A
+// new connection gives it no new burst. The stream of another peer goes on.
 func TestLettersOfOnePeer(t *testing.T) {
 	w := newSimWorld(t, 45, 1)
 	cfg := Config{Messages: 8_000, BitsPerSecond: 64 * 8 * 5000}
@@ -43,7 +43,8 @@ func TestLettersOfOnePeer(t *testing.T) {
 		t.Errorf("%d letters were parsed in %d s, at most %d may be", n, seconds, most)
 	}
 	if ends == 0 || e.refused.Letters < uint64(ends) || len(e.letters.endpoints) > 2 {
-		t.Errorf("%d ends, %d are counted, %d endpoints", ends, e.refused.Letters, len(e.letters.endpoints))
+		t.Errorf("%d ends, %d are counted, %d endpoints are remembered", ends, e.refused.Letters,
+			len(e.letters.endpoints))
 	}
 }
 

@@ -75,16 +75,17 @@ func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) 
 	return nil
 }
 
-// Handle returns the handle by which peers access the region. Each new exposure of a Region has a
-// different handle.
+// Handle returns the handle by which peers access the region. It differs after each new exposure.
 func (r *Region) Handle() Handle { return r.is.Handle() }
 
 // Bytes returns the exposed memory.
 func (r *Region) Bytes() []byte { return r.is.Bytes() }
 
-// Close ends the access of peers to the region. After Close no operation reads or writes the
-// region's memory. Operations that are in progress during Close, and later operations on the
-// region, fail with ErrRemoteAccess at the peers. Further calls of Close do nothing.
+// Written returns the number of bytes that puts have written since the region was exposed.
+func (r *Region) Written() uint64 { return r.is.Written() }
+
+// Close ends all access of peers to the region's memory at once. Operations in progress, and later
+// operations, fail with ErrRemoteAccess at the peers. Further calls of Close do nothing.
 func (r *Region) Close() {
 	if !r.is.Exposed() {
 		return

@@ -1,5 +1,7 @@
 package stream
 
+import "gobtl/internal/mono"
+
 // assembler stores the received messages of an unreliable stream in the regions of a ring, and
 // passes the regions to the reader in the order of their numbers. Regions are numbered from 0
 // without end. Region n uses slot n mod Regions of the ring.
@@ -27,6 +29,13 @@ type assembler struct {
 	// accessed memory. The field "budget" is the work that the assembler may still do for regions, in
 	// bytes of accessed memory. The budget never exceeds budgetMax.
 	cost, budget, budgetMax uint64
+	// The fields below are for the reliable mode (see budget.go). The field perPass is the number of
+	// regions that a call of grant opens at most. The field perByte is the work for which a byte of a
+	// put pays. At the time paidAt, paidBytes bytes of puts were paid. If the field "more" is true,
+	// grant must be called again although no region is released.
+	openMax, perPass, perByte, paidBytes uint64
+	paidAt                               mono.Time
+	more                                 bool
 	// If overwrite is true, no reader releases regions, so each region is free again as soon as it was
 	// passed to the program.
 	overwrite bool
@@ -57,17 +66,6 @@ const (
 	resultBlocked        // no free region: the caller must offer the datagram again
 )
 
-// A datagram with an ordinal (message number) far ahead of earlier datagrams opens many regions.
-// The budget of an assembler limits the work for regions for which little or no data arrives. Each
-// received datagram increases the assembler's budget by workBytes plus workFactor times the payload
-// size.
-const (
-	workFactor = 20
-	workBytes  = 4 << 10
-	// workRegion is the work that is counted for a region in addition to the region's bytes.
-	workRegion = 512
-)
-
 // horizonMessages is the number of later messages after which an incomplete region no longer waits
 // for reordered datagrams.
 const horizonMessages = 1024
@@ -93,9 +91,7 @@ func assemblerOf(ring *Ring, track tracker, perMsg int) *assembler {
 		done:    func(Region) {},
 		curEnd:  first,
 	}
-	a.cost = uint64(g.RegionBytes() + 8*ring.stride + workRegion)
-	a.budgetMax = 2 * uint64(g.Regions) * a.cost
-	a.budget = a.budgetMax
+	a.setBudget()
 	a.setCloseAt()
 	return a
 }
@@ -147,7 +143,7 @@ func (a *assembler) take(
 		a.track.foreign++
 		return resultUnused
 	}
-	a.budget = min(a.budget+workBytes+workFactor*uint64(len(payload)), a.budgetMax)
+	a.earn(workBytes + workFactor*uint64(len(payload)))
 	n := a.regionOf(ordinal)
 	late := a.ended || n < a.lo
 	room := late || n < a.hi
@@ -367,7 +363,7 @@ func (a *assembler) full(n, upto uint64) bool {
 }
 
 // skip records that the sender has dropped all messages from the ordinal track.edge to the ordinal
-// to-1.
+// to-1. skip opens no region, and closes at most openMax regions, which the budget has paid for.
 func (a *assembler) skip(to uint64) {
 	if to = min(to, a.track.total); to <= a.track.edge {
 		return
@@ -381,19 +377,4 @@ func (a *assembler) skip(to uint64) {
 		a.lo, a.hi = n, n
 		a.setCloseAt()
 	}
-}
-
-// grant opens all free regions, in the order of their numbers, and returns the first ordinal after
-// the open regions.
-func (a *assembler) grant() uint64 {
-	for a.hi-a.lo < uint64(a.ring.geo.Regions) && a.regionFirst(a.hi) < a.track.total {
-		slot := a.slot(a.hi)
-		if a.ring.get(slot, wordState) != regionFree {
-			break
-		}
-		first := a.regionFirst(a.hi)
-		a.ring.open(slot, first, int(min(uint64(a.ring.geo.RegionMessages), a.track.total-first)))
-		a.hi++
-	}
-	return min(a.regionFirst(a.hi), a.track.total)
 }

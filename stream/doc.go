@@ -36,6 +36,7 @@
 //	pace.go       rate of a sender               receiver.go  receiving side of a stream
 //	data.go       endpoints for datagrams        assemble.go  datagrams into regions
 //	track.go      outcome of each message        land.go      direct receive into regions
+//	budget.go     work for a peer's regions      letters.go   bound of a peer's control messages
 //
 // The Engine of a Port has no goroutine, no contended lock and no clock, so that a simulator can
 // run the same code as production. Any goroutine may call the methods of Ring, Sender and Receiver.

@@ -32,6 +32,7 @@ type Engine struct {
 	outboxes   map[*btl.Endpoint]*outbox // peers' outboxes with queued messages
 	candidates map[uint64]*candidate     // by their data key
 	refused    Refusals                  // refusals of peers that belong to no stream
+	letters    letters                   // bound of the control messages in JSON
 	links      []*link                   // by link.number, which put fragments carry
 	onDone     func(*btl.Fragment, error)
 	random     func() uint64 // random numbers that must not be guessable
@@ -219,8 +220,16 @@ func (e *Engine) sendNotice(ep *btl.Endpoint, n notice) {
 }
 
 // onLetter handles a letter, which is a control message in JSON. Invalid control messages are
-// dropped. The stream of a peer that sends invalid control messages ends by a time-out.
+// dropped. The stream of a peer that sends invalid control messages ends by a time-out. A peer that
+// sends more letters than it may is ended, and its letters are not parsed (see letters.go).
 func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
+	if ep.Err() != nil {
+		return
+	}
+	if !e.letters.mayParse(ep, e.now, len(data), len(e.sending)+len(e.receiving)) {
+		e.endLetters(ep)
+		return
+	}
 	l, err := parseLetter(data)
 	if err != nil {
 		return
@@ -367,6 +376,7 @@ func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 		return
 	}
 	delete(e.outboxes, ep)
+	delete(e.letters.endpoints, ep)
 	for _, r := range e.receiving {
 		if r.ep == ep {
 			r.fail(lostError(err))

@@ -39,6 +39,7 @@ const linkShift = 32
 // addLink stores a link in the first free element of Engine.links, and sets the link's field
 // "number" to the index of this element.
 func (e *Engine) addLink(k *link) {
+	e.letters.opened++
 	for i, other := range e.links {
 		if other == nil {
 			e.links[i], k.number = k, uint32(i)

@@ -96,6 +96,7 @@ func (e *Engine) newReceiver(ring *Ring, cfg Config, own uint64) (*Receiver, err
 	}
 	ring.setEnd(endOver, false)
 	e.receivers[own] = r
+	e.letters.opened++
 	e.receiving = append(e.receiving, r)
 	return r, nil
 }
@@ -178,7 +179,7 @@ func (r *Receiver) start(s *candidate, st *start) error {
 	r.sent(st.Sent)
 	r.credit = r.cfg.First
 	r.state = stateRunning
-	r.heard = r.e.now
+	r.heard, r.asm.paidAt = r.e.now, r.e.now
 	if r.cfg.Begin != nil {
 		r.cfg.Begin()
 	}
@@ -351,12 +352,24 @@ func (r *Receiver) tellTaken(now mono.Time) {
 	}
 }
 
-// grant opens the regions that the reader has released, and sends the credit to the sender.
+// grant opens the regions that the reader has released, within the budget of the sender's puts, and
+// sends the credit to the sender.
 func (r *Receiver) grant() {
+	if r.asm.poor() {
+		r.asm.pay(r.e.now, r.written())
+	}
 	if credit := r.asm.grant(); credit > r.credit {
 		r.credit = credit
 		r.e.sendNotice(r.ep, notice{noticeCredit, r.key, credit})
 	}
+}
+
+// The method "written" returns the number of bytes that the sender has put into the ring.
+func (r *Receiver) written() (sum uint64) {
+	for _, block := range r.exposed {
+		sum += block.Written()
+	}
+	return sum
 }
 
 // The method "report" ends the receiving of messages, and sends the receiver's counters to the
@@ -476,6 +489,8 @@ func (r *Receiver) deadline(now mono.Time) mono.Time {
 		return mono.Never
 	case r.end != nil || r.state == stateEnding:
 		return now.Add(time.Millisecond)
+	case r.state == stateRunning && r.asm.more:
+		return r.asm.grantAt(now)
 	case r.ring.polled && r.state == stateRunning:
 		return now.Add(ringEvery)
 	}

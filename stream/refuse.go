@@ -44,27 +44,30 @@ type Refusals struct {
 	Unreachable uint64 `json:"unreachable"`
 	There       uint64 `json:"there"`
 	// Strangers counts peers that requested an unknown receiver. Unread counts peers whose connection
-	// was closed because the queue of control messages to them was full. Strangers and Unread are
-	// counted for all streams of the port together.
+	// was closed because the queue of control messages to them was full. Letters counts peers whose
+	// connection was closed because they sent too many control messages. Strangers, Unread and Letters
+	// are counted for all streams of the port together.
 	Strangers uint64 `json:"strangers"`
 	Unread    uint64 `json:"unread"`
+	Letters   uint64 `json:"letters"`
 }
 
 // Total returns the sum of all counters.
 func (r *Refusals) Total() (sum uint64) {
 	for _, n := range []uint64{
 		r.Mismatch, r.Wish, r.Taken, r.Silent, r.Address, r.Unreachable, r.There, r.Strangers, r.Unread,
+		r.Letters,
 	} {
 		sum += n
 	}
 	return sum
 }
 
-// The method "refusals" returns the refusals of a stream, together with the counters Strangers and
-// Unread of the port.
+// The method "refusals" returns the refusals of a stream, together with the counters Strangers,
+// Unread and Letters of the port.
 func (e *Engine) refusals(st *Stats) Refusals {
 	r := st.Refused
-	r.Strangers, r.Unread = e.refused.Strangers, e.refused.Unread
+	r.Strangers, r.Unread, r.Letters = e.refused.Strangers, e.refused.Unread, e.refused.Letters
 	return r
 }
 

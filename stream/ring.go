@@ -9,7 +9,8 @@ import (
 )
 
 // Geometry is the shape of a ring. A ring has Regions regions of RegionMessages contiguous
-// messages, and each message has MessageBytes bytes.
+// messages, and each message has MessageBytes bytes. In the reliable mode, a sender can be at most
+// 65536 regions ahead of the messages that the receiver has.
 type Geometry struct {
 	MessageBytes   int // 1 to 1 GiB; 0 means 65536
 	Regions        int // 1 to 2^20; 0 means 1

@@ -198,6 +198,7 @@ func refusedFields(r *stream.Refusals) []refusedField {
 		{"there", r.There},
 		{"strangers", r.Strangers},
 		{"unread", r.Unread},
+		{"letters", r.Letters},
 	}
 }
 

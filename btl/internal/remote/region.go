@@ -52,6 +52,7 @@ type Region[F any] struct {
 	only    *Peer[F]        // the only peer with access, or nil for all peers
 	get     *Operation[F]   // the get for whose answer the region is exposed, or nil
 	readers []*Operation[F] // answers to gets that possibly still read the region
+	written uint64          // bytes that puts have written since the latest call of Expose
 }
 
 // Exposed reports whether the region was exposed by Expose, and was not withdrawn since.
@@ -64,6 +65,9 @@ func (r *Region[F]) Handle() Handle { return r.handle }
 // Bytes returns the exposed memory.
 func (r *Region[F]) Bytes() []byte { return r.mem }
 
+// Written returns the number of bytes that puts have written to the region since it was exposed.
+func (r *Region[F]) Written() uint64 { return r.written }
+
 // Reader returns an answer that is reading the region, or nil if no answer is reading the region.
 func (r *Region[F]) Reader() *Operation[F] {
 	if len(r.readers) == 0 {
@@ -75,6 +79,7 @@ func (r *Region[F]) Reader() *Operation[F] {
 // Came counts bytes that a peer has written to the region. Came returns the get that these bytes
 // complete, or nil if they complete no get.
 func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
+	r.written += uint64(sizeBytes)
 	o := r.get
 	if o == nil || !o.waits { // no peer knows the handle, as the get has ended or was not sent
 		return nil

@@ -224,6 +224,9 @@ func TestPlaced(t *testing.T) {
 	if _, ok := b.service.WritePlaced(b.peer, h, []byte("efghyo")); ok || b.Bytes()[61] != 0 {
 		t.Error("written over the end")
 	}
+	if n := b.Written(); n != 8 {
+		t.Errorf("%d bytes written", n)
+	}
 }
 
 // A get is over when all its bytes have come, and its memory is no region any more.

@@ -52,7 +52,7 @@ func (s *Service[F]) MayExpose() bool { return s.users < s.most }
 // if MayExpose returns true and region r is not exposed. If the argument "only" of Expose is not
 // nil, only this peer is allowed to access the region.
 func (s *Service[F]) Expose(r *Region[F], mem []byte, rights Rights, only *Peer[F], random uint64) {
-	r.mem, r.rights, r.exposed, r.only = mem, rights, true, only
+	r.mem, r.rights, r.exposed, r.only, r.written = mem, rights, true, only, 0
 	handle, _ := s.regions.Add(random, r)
 	r.handle = Handle(handle)
 	s.users++

@@ -26,7 +26,7 @@ func (s *Service[F]) WritePlaced(p *Peer[F], h *frag.Header, payload []byte) (
 	if reason != 0 || to.get != nil {
 		return nil, false
 	}
-	copy(to.mem[h.PutOffset:], payload[:n])
+	to.written += uint64(copy(to.mem[h.PutOffset:], payload[:n]))
 	return payload[n:], true
 }
 

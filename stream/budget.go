@@ -1,0 +1,101 @@
+package stream
+
+import (
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// A peer's packet can demand that many regions of a ring are opened and closed: in the unreliable
+// mode a datagram far ahead of earlier datagrams, in the reliable mode a notice that skips messages
+// or says that messages are in the ring. The rule for both modes: a constant bounds the work that
+// one packet causes, and the work of all packets of a sender is bounded for each second. For this,
+// the opening of each region, which is followed by one closing, takes its cost from the budget of
+// the assembler.
+//
+//   - In the unreliable mode, each datagram increases the budget by workBytes plus workFactor times
+//     its payload.
+//   - In the reliable mode, the bytes that the sender has really put increase the budget by a bit
+//     more than their regions cost. In addition, time increases the budget, by workPerMicrosecond.
+//     What a notice says increases nothing.
+const (
+	workFactor = 20
+	workBytes  = 4 << 10
+	// workRegion is the work that is counted for a region in addition to the region's bytes.
+	workRegion = 512
+	// workPerMicrosecond is the work, in bytes of accessed memory, for which a microsecond pays. An
+	// empty region of one small message costs about 600 bytes, and takes up to 50 ns.
+	workPerMicrosecond = 256
+)
+
+const (
+	// openMax is the largest number of open regions in the reliable mode. Therefore one notice closes
+	// at most openMax regions.
+	openMax = 1 << 16
+	// grantBytes is the size of the descriptors of the regions that one pass opens in the reliable
+	// mode, but a pass may open one region of any size.
+	grantBytes = 256 << 10
+)
+
+// setBudget sets the cost of a region, and fills the budget.
+func (a *assembler) setBudget() {
+	g := &a.ring.geo
+	a.cost = uint64(g.RegionBytes() + 8*a.ring.stride + workRegion)
+	a.openMax = min(uint64(g.Regions), openMax)
+	a.perPass = max(grantBytes/uint64(8*a.ring.stride), 1)
+	a.perByte = a.cost/uint64(g.RegionBytes()) + 1
+	a.budgetMax = 2 * uint64(g.Regions) * a.cost
+	if len(a.track.state) == 0 { // the reliable mode
+		a.budgetMax = 2 * a.openMax * a.cost
+	}
+	a.budget = a.budgetMax
+}
+
+// earn increases the budget by the given work.
+func (a *assembler) earn(work uint64) { a.budget = min(a.budget+work, a.budgetMax) }
+
+// The method "poor" reports whether the caller must call "pay" before the next "grant".
+func (a *assembler) poor() bool { return a.budget < a.budgetMax/2 }
+
+// pay increases the budget in the reliable mode, by the work for the bytes that the sender has put
+// and for the time since the latest call. The argument "written" of the method "pay" is the number
+// of bytes that the sender has put since the start.
+func (a *assembler) pay(now mono.Time, written uint64) {
+	d := min(max(now.Sub(a.paidAt), 0), time.Minute)
+	a.earn(min(written-a.paidBytes, a.budgetMax)*a.perByte + uint64(d)*workPerMicrosecond/1000)
+	a.paidAt, a.paidBytes = now, written
+}
+
+// grant opens free regions, in the order of their numbers, and returns the first ordinal after the
+// open regions. One call opens at most perPass regions, and no more than the budget pays for. If
+// this is the reason for which not all free regions are open, grant sets the field "more".
+func (a *assembler) grant() uint64 {
+	end := a.lo + a.openMax
+	if a.track.total != unknownTotal {
+		end = min(end, a.regionCount())
+	}
+	a.more = false
+	if a.hi < end {
+		to := min(end, a.hi+a.perPass, a.hi+a.budget/a.cost)
+		if to == a.hi {
+			a.more = a.free()
+		} else {
+			a.more = a.open(to-1) && to < end
+		}
+	}
+	return min(a.regionFirst(a.hi), a.track.total)
+}
+
+// regionCount returns the number of regions of a stream whose number of messages is known.
+func (a *assembler) regionCount() uint64 {
+	c := uint64(a.ring.geo.RegionMessages)
+	return (a.track.total - a.track.first + c - 1) / c
+}
+
+// grantAt returns the time of the next call of grant, if grant has set the field "more".
+func (a *assembler) grantAt(now mono.Time) mono.Time {
+	if a.budget < a.cost {
+		return now.Add(time.Millisecond)
+	}
+	return now
+}

@@ -1,0 +1,129 @@
+package stream
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/internal/mono"
+)
+
+// Parsing a letter (control message in JSON) takes up to 40 ns for each byte, and any connected
+// peer can send letters. Therefore the bytes of letters that this side parses are bounded, for each
+// endpoint and for each host. A stream needs about 12 KiB of letters. An endpoint whose letters are
+// beyond a bound is ended before the letter is parsed, and counted (Refusals.Letters).
+
+const (
+	// letterBurst is the number of bytes of letters that an endpoint may send at once, and
+	// letterPerSecond is the number of bytes that it may send in each second after that. For each
+	// stream that the program of this side opens, every endpoint may send letterPerStream bytes more.
+	letterBurst     = 256 << 10
+	letterPerSecond = 64 << 10
+	letterPerStream = 16 << 10
+	// All endpoints of a host together may send letterHostShare times as much as one endpoint. This
+	// bound outlives the endpoints, so that a new connection gives a peer no new burst.
+	letterHostShare = 4
+	// letterHostsMax is the number of hosts above which the letters forget hosts.
+	letterHostsMax = 1024
+)
+
+// letterTime returns the time in which an endpoint may send the given number of bytes.
+func letterTime(bytes int) time.Duration {
+	return time.Duration(bytes) * time.Second / letterPerSecond
+}
+
+// letters bounds the bytes of letters that are parsed.
+type letters struct {
+	opened    uint64 // number of streams that the program has opened, counting each link of a sender
+	endpoints map[*btl.Endpoint]*letterBound
+	hosts     map[string]*letterBound
+	parsed    uint64 // number of letters that were parsed
+}
+
+// letterBound is the bound of an endpoint or of a host. If no further letter arrives, the peer may
+// send a whole burst again from the time "free" on.
+type letterBound struct {
+	free   mono.Time
+	opened uint64 // letters.opened at the latest letter
+}
+
+// The method "spend" counts a letter, and reports whether the letter is within the bound. The
+// argument "burst" of the method "spend" is the time of the largest burst.
+func (b *letterBound) spend(l *letters, now mono.Time, cost, burst time.Duration) bool {
+	b.free -= mono.Time(l.opened-b.opened) * mono.Time(letterTime(letterPerStream))
+	b.opened = l.opened
+	b.free = max(b.free, now)
+	if b.free.Sub(now)+cost > burst {
+		return false
+	}
+	b.free = b.free.Add(cost)
+	return true
+}
+
+// mayParse counts a letter of the given size from an endpoint, and reports whether the engine may
+// parse the letter. The argument "streams" of mayParse is the number of streams of the program.
+func (l *letters) mayParse(ep *btl.Endpoint, now mono.Time, bytes, streams int) bool {
+	if l.endpoints == nil {
+		l.endpoints = make(map[*btl.Endpoint]*letterBound)
+		l.hosts = make(map[string]*letterBound)
+	}
+	one := l.endpoints[ep]
+	if one == nil {
+		one = &letterBound{opened: l.opened}
+		l.endpoints[ep] = one
+	}
+	host := ep.PeerHost()
+	all := l.hosts[host]
+	if all == nil {
+		l.forget(now)
+		all = &letterBound{opened: l.opened}
+		l.hosts[host] = all
+	}
+	cost, burst := letterTime(bytes), letterTime(letterBurst+streams*letterPerStream)
+	ok := one.spend(l, now, cost, burst) && all.spend(l, now, cost/letterHostShare, burst)
+	if ok {
+		l.parsed++
+	}
+	return ok
+}
+
+// forget makes room for a host. It forgets the hosts that may send a whole burst again, and if
+// there are too few of these, any hosts.
+func (l *letters) forget(now mono.Time) {
+	if len(l.hosts) < letterHostsMax {
+		return
+	}
+	for host, b := range l.hosts {
+		if b.free <= now {
+			delete(l.hosts, host)
+		}
+	}
+	for host := range l.hosts {
+		if len(l.hosts) < letterHostsMax {
+			return
+		}
+		delete(l.hosts, host)
+	}
+}
+
+// errLetters is the error of the streams with a peer that sends too many letters.
+var errLetters = fmt.Errorf("%w: more control messages than %d bytes and %d bytes a second",
+	ErrPeerFailed, letterBurst, letterPerSecond)
+
+// endLetters ends an endpoint that sends too many letters, and the streams with this endpoint.
+func (e *Engine) endLetters(ep *btl.Endpoint) {
+	e.refused.Letters++
+	for _, s := range e.sending {
+		for _, k := range s.links {
+			if k.ep == ep {
+				k.fail(errLetters)
+			}
+		}
+	}
+	for _, r := range e.receiving {
+		if r.ep == ep {
+			r.fail(errLetters)
+		}
+	}
+	ep.Abort()
+}

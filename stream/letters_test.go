@@ -1,0 +1,100 @@
+//go:build unix
+
+package stream
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"gobtl/btl"
+)
+
+// TestLettersOfOnePeer: a peer that sends letters all the time is ended before they are parsed. A
+// new connection gives it no new burst. The stream of another peer goes on.
+func TestLettersOfOnePeer(t *testing.T) {
+	w := newSimWorld(t, 45, 1)
+	cfg := Config{Messages: 8_000, BitsPerSecond: 64 * 8 * 5000}
+	s := w.receiver(w.rx[0], cfg, 77)
+	s.send(w.tx, cfg, 99, s.rx.Identity())
+	bad := w.rogue(t, "bad")
+	bad.connect(s.rx.Identity().Name)
+	long := obj{"kind": "zz", "code": strings.Repeat("x", letterBytesMax-40)}
+	ends := 0
+	bad.every(time.Millisecond, func() {
+		if bad.ep.Err() != nil {
+			ends++
+			ep, err := bad.m.Connect(w.nw.Now(), s.rx.Identity().Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bad.ep = ep
+		}
+		for range 10 {
+			bad.say(bad.ep, long)
+		}
+	})
+	s.whole(time.Minute, 8_000) // it takes 1.6 s
+	seconds := int(w.nw.Now().Sub(0)/time.Second) + 1
+	most := letterHostShare*(letterBurst+letterPerStream+seconds*letterPerSecond)/letterBytesMax + 20
+	e := w.rx[0].Engine
+	if n := int(e.letters.parsed); n > most || n < letterBurst/letterBytesMax {
+		t.Errorf("%d letters were parsed in %d s, at most %d may be", n, seconds, most)
+	}
+	if ends == 0 || e.refused.Letters < uint64(ends) || len(e.letters.endpoints) > 2 {
+		t.Errorf("%d ends, %d are counted, %d endpoints are remembered", ends, e.refused.Letters,
+			len(e.letters.endpoints))
+	}
+}
+
+// TestLettersOfPartner: the stream of a peer that sends too many letters ends with the reason.
+func TestLettersOfPartner(t *testing.T) {
+	w := newSimWorld(t, 46, 1)
+	s := w.receiver(w.rx[0], Config{}, 77)
+	bad := w.rogue(t, "bad")
+	bad.connect(s.rx.Identity().Name)
+	bad.say(bad.ep, bad.hello(77, obj{"messages": "0"}))
+	w.until(time.Minute, func() bool { _, ok := bad.got(letterWelcome); return ok })
+	bad.say(bad.ep, obj{"kind": letterStart, "key": text(bad.key), "start": obj{"sent": "0"}})
+	w.until(time.Minute, func() bool { return s.rx.state == stateRunning })
+	bad.every(time.Millisecond, func() {
+		bad.say(bad.ep, bad.hello(77, obj{"messages": "0"}))
+	})
+	w.until(time.Minute, func() bool { return s.rx.state == stateDone })
+	if !errors.Is(s.rx.err, ErrPeerFailed) || !strings.Contains(s.rx.err.Error(), "control messages") {
+		t.Error(s.rx.err)
+	}
+	if n := s.rx.Stats().Refused.Letters; n != 1 {
+		t.Errorf("counted %d times", n)
+	}
+}
+
+// TestLettersOfManyStreams: streams that the program opens add to what a peer may send, and hosts
+// are forgotten.
+func TestLettersOfManyStreams(t *testing.T) {
+	var l letters
+	burst := letterTime(letterBurst)
+	b := letterBound{}
+	if b.spend(&l, 0, burst+1, burst) || !b.spend(&l, 0, burst, burst) || b.spend(&l, 0, 1, burst) {
+		t.Error("the burst is wrong")
+	}
+	l.opened++
+	if n := letterTime(letterPerStream); !b.spend(&l, 0, n, burst) || b.spend(&l, 0, 1, burst) {
+		t.Error("a new stream allows no letters")
+	}
+	if !b.spend(&l, 1000, 1000, burst) || b.spend(&l, 1000, 1, burst) {
+		t.Error("time allows no letters")
+	}
+	l.endpoints, l.hosts = map[*btl.Endpoint]*letterBound{}, map[string]*letterBound{}
+	for i := range 2 * letterHostsMax {
+		l.forget(2000)
+		l.hosts[text(uint64(i))] = &letterBound{free: 3000}
+	}
+	if len(l.hosts) != letterHostsMax {
+		t.Errorf("%d hosts are remembered", len(l.hosts))
+	}
+	if l.forget(3000); len(l.hosts) != 0 {
+		t.Errorf("%d hosts are remembered whose burst is there", len(l.hosts))
+	}
+}

@@ -55,24 +55,24 @@ func (h *Host) udpPorts() (ports []uint16) {
 	return ports
 }
 
-// TooBig sends ICMP messages "fragmentation needed" from this port, with its own address, to the
-// port victim: one for each UDP socket of the victim's host. The messages claim that a datagram from
-// the address "local" of the victim's host to the address "remote" was too large for mtuBytes.
-func (p Port) TooBig(victim Port, local, remote netip.Addr, mtuBytes uint16) {
-	tb := p.Host.lab.tb
+// TooBig sends ICMP messages "fragmentation needed" from this host, with its own address, to the
+// address "at" of the host victim: one for each UDP socket of the victim. The messages claim that a
+// datagram from the victim's address "local" to the address "remote" was too large for mtuBytes.
+func (h *Host) TooBig(victim *Host, at, local, remote netip.Addr, mtuBytes uint16) {
+	tb := h.lab.tb
 	tb.Helper()
-	ports := victim.Host.udpPorts()
+	ports := victim.udpPorts()
 	if len(ports) == 0 {
-		tb.Fatalf("host %s has no UDP sockets", victim.Host.Name)
+		tb.Fatalf("host %s has no UDP sockets", victim.Name)
 	}
-	p.Host.Do(func() {
+	h.Do(func() {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
 		if err != nil {
 			tb.Fatalf("raw socket: %v", err)
 		}
 		defer unix.Close(fd)
 		for _, port := range ports {
-			to := &unix.SockaddrInet4{Addr: victim.V4.As4()}
+			to := &unix.SockaddrInet4{Addr: at.As4()}
 			if err := unix.Sendto(fd, tooBig(local, remote, port, mtuBytes), 0, to); err != nil {
 				tb.Fatalf("ICMP: %v", err)
 			}

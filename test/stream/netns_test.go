@@ -130,7 +130,7 @@ func TestForgedTooBig(t *testing.T) {
 		}
 	}
 	eventually(t, "datagrams arrive", arrived(2000))
-	third.TooBig(c, a.V4, b.V4, 600)
+	third.Host.TooBig(sender, c.V4, a.V4, b.V4, 600)
 	eventually(t, "the kernel believes the message", func() bool {
 		return strings.Contains(sender.Run("ip", "route", "get", b.V4.String()), "mtu 600")
 	})

@@ -332,12 +332,6 @@ type EndpointConfig struct {
 	// If Source is true, providers that know the sender of a datagram set Completion.From. Setting
 	// Completion.From costs time for each received datagram.
 	Source bool
-	// If PathSize is true and the provider supports PathSize, Post refuses datagrams that are larger
-	// than the path MTU that the operating system knows. With UDP, the kernel learns the path MTU from
-	// routes and from ICMP reports. A caller that probes the path MTU with its own datagrams should
-	// leave PathSize false. If PathSize is true, an attacker who can send forged ICMP packets can make
-	// Post refuse datagrams that are not larger than the real path MTU.
-	PathSize bool
 }
 
 // Hints select results of GetInfo. The zero value of Hints selects all networks of all providers.

@@ -33,6 +33,7 @@ type caster struct {
 	sentTo   uint64 // all lower ordinals have been sent
 
 	batch   []fabric.Send
+	single  [1]fabric.Send
 	bytes   int     // payload bytes in the batch
 	targets []*link // destinations of the batch; nil stands for the multicast group
 	at      int     // current target of the batch
@@ -307,9 +308,10 @@ func (c *caster) aim(k *link, sends []fabric.Send) int {
 }
 
 // The method "refused" handles an error of a send to the destination k, where nil stands for the
-// multicast group. If the path to a receiver cannot carry datagrams of the stream's size, the
-// sender drops this receiver and continues with the remaining receivers. The method "refused"
-// reports whether the error has ended the stream.
+// multicast group. If the operating system refuses datagrams of the stream's size, the sender
+// proves the size again (see pathsize.go). No receiver can tell whether datagrams to a multicast
+// group are too large, so that the stream to a group ends. The method "refused" reports whether the
+// error has ended the stream.
 func (c *caster) refused(err error, k *link) bool {
 	switch {
 	case errors.Is(err, fabric.ErrClosed):
@@ -317,15 +319,11 @@ func (c *caster) refused(err error, k *link) bool {
 		return true
 	case !errors.Is(err, syscall.EMSGSIZE):
 		return false
-	}
-	err = fmt.Errorf("%w: the path takes no datagrams of %d bytes: %w", ErrMismatch,
-		c.perMsg+headerBytes, err)
-	if k == nil {
-		c.s.fail(err)
+	case k == nil:
+		c.s.fail(c.errTooLarge())
 		return true
 	}
-	c.s.e.abort(k.ep, c.s.key, "", err.Error())
-	k.fail(err)
+	k.doubt()
 	return false
 }
 

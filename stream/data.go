@@ -83,9 +83,7 @@ func newDataPort(dom fabric.Domain) (*dataPort, error) {
 
 // endpointConfig requests a large socket buffer, because the kernel drops datagrams when the buffer
 // is full.
-var endpointConfig = fabric.EndpointConfig{
-	RxDepth: rxBuffers, RecvBufferBytes: 64 << 20, PathSize: true,
-}
+var endpointConfig = fabric.EndpointConfig{RxDepth: rxBuffers, RecvBufferBytes: 64 << 20}
 
 // add posts receive buffers to a new endpoint.
 func (d *dataPort) add(ep fabric.Endpoint, group string) (*dataEndpoint, error) {

@@ -18,6 +18,7 @@ const (
 	linkGreeted              // the sender has sent its hello
 	linkProving              // the data address of the receiver is not validated yet
 	linkWelcomed
+	linkSizing  // the datagram size is not proven for the path yet (see pathsize.go)
 	linkStarted // the sender has sent its start
 	linkReady
 	linkDone
@@ -54,6 +55,7 @@ type link struct {
 	nonce         uint64 // random number of the probes
 	probes        int
 	probeAt       mono.Time
+	path          pathSize
 
 	// The fields below are for the reliable mode. The field "next" is the ordinal of the next message
 	// that the sender puts into the receiver's ring. The receiver has acknowledged the puts of all
@@ -182,7 +184,8 @@ func (k *link) welcome() {
 	}
 }
 
-// start sends the start message, which tells the receiver how messages are split into datagrams.
+// start begins the stream to one receiver. If the path to the receiver possibly does not carry the
+// stream's datagrams, the sender first proves that it does.
 func (k *link) start() {
 	if k.state != linkWelcomed {
 		return
@@ -191,15 +194,27 @@ func (k *link) start() {
 		k.refuse(RefusedTaken, errJoiners)
 		return
 	}
+	if c := k.s.cast; c != nil {
+		if size := headerBytes + c.perMsg; size > k.datagramBytes {
+			k.refuse(RefusedWish,
+				fmt.Errorf("%w: the stream's datagrams have %d bytes, the receiver takes %d", ErrMismatch,
+					size, k.datagramBytes))
+			return
+		}
+		if c.large() {
+			k.measure()
+			return
+		}
+	}
+	k.sendStart()
+}
+
+// sendStart sends the start message, which tells the receiver how messages are split into
+// datagrams.
+func (k *link) sendStart() {
 	st := &start{Sent: k.s.cfg.First}
 	if c := k.s.cast; c != nil {
 		st.DatagramBytes, st.Sent = headerBytes+c.perMsg, c.sentTo
-		if st.DatagramBytes > k.datagramBytes {
-			k.refuse(RefusedWish,
-				fmt.Errorf("%w: the stream's datagrams have %d bytes, the receiver takes %d", ErrMismatch,
-					st.DatagramBytes, k.datagramBytes))
-			return
-		}
 		if c.inGroup {
 			st.DataKey, st.Data = c.dataKey, c.ep.Name()
 		}

@@ -2,10 +2,12 @@ package stream
 
 import (
 	"errors"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"gobtl/fabric"
 	"gobtl/fabric/sim"
 )
 
@@ -26,34 +28,116 @@ func (s *simStream) join(to *simHost, cfg Config, own uint64) *simStream {
 }
 
 // TestSmallPath: a receiver whose path carries only smaller datagrams leaves the stream, and the
-// other receiver gets all. A sender without another receiver ends with the reason.
+// other receiver gets all. A sender without another receiver ends with the reason. Whether somebody
+// tells the sender of the smaller path makes no difference.
 func TestSmallPath(t *testing.T) {
-	const total = 5000
-	small := sim.Path{Delay: time.Millisecond, MTUBytes: 1000, MTUTold: true}
+	const total = 25000
 	cfg := Config{Mode: Unreliable, Messages: total, BitsPerSecond: 1400 * 8 * 5000}
-	for _, two := range []bool{true, false} {
-		w := newSimWorld(t, 6, 2)
-		w.setPath(sim.Path{Delay: time.Millisecond})
-		s := w.open(cfg, Geometry{1400, 4, 8}, 0)
-		w.until(time.Minute, func() bool { return s.tx.stats.Sent > 1000 })
-		leaves := s
-		if two {
-			leaves = s.join(w.rx[1], cfg, 78)
-			w.nw.SetPath(w.tx.data, w.rx[1].data, small)
-		} else {
-			w.nw.SetPath(w.tx.data, w.rx[0].data, small)
-		}
-		w.until(time.Minute, func() bool { return s.ended() && leaves.rx.state == stateDone })
-		if !errors.Is(leaves.rx.err, ErrPeerFailed) {
-			t.Errorf("two %v: the receiver with the small path: %v", two, leaves.rx.err)
-		}
-		if two {
-			if st := s.rx.Stats(); s.tx.err != nil || s.rx.err != nil || st.Received != total {
-				t.Errorf("the other: %v, %v, %d of %d", s.tx.err, s.rx.err, st.Received, total)
+	for _, told := range []bool{false, true} {
+		small := sim.Path{Delay: time.Millisecond, MTUBytes: 1000, MTUTold: told}
+		for _, two := range []bool{true, false} {
+			w := newSimWorld(t, 6, 2)
+			w.setPath(sim.Path{Delay: time.Millisecond})
+			s := w.open(cfg, Geometry{1400, 4, 8}, 0)
+			w.until(time.Minute, func() bool { return s.tx.stats.Sent > 1000 })
+			leaves := s
+			if two {
+				leaves = s.join(w.rx[1], cfg, 78)
+				w.until(time.Minute, func() bool { return leaves.rx.stats.Datagrams > 1000 })
+				w.nw.SetPath(w.tx.data, w.rx[1].data, small)
+			} else {
+				w.nw.SetPath(w.tx.data, w.rx[0].data, small)
 			}
-		} else if !errors.Is(s.tx.err, ErrMismatch) || !errors.Is(s.tx.err, syscall.EMSGSIZE) {
-			t.Errorf("the sender: %v", s.tx.err)
+			w.until(time.Minute, func() bool { return s.ended() && leaves.rx.state == stateDone })
+			if !errors.Is(leaves.rx.err, ErrPeerFailed) ||
+				!strings.Contains(leaves.rx.err.Error(), "the path takes no datagrams of 1424 bytes") {
+				t.Errorf("told %v, two %v: the receiver with the small path: %v", told, two, leaves.rx.err)
+			}
+			if two {
+				if st := s.rx.Stats(); s.tx.err != nil || s.rx.err != nil || st.Received != total {
+					t.Errorf("told %v: the other: %v, %v, %d of %d", told, s.tx.err, s.rx.err, st.Received,
+						total)
+				}
+			} else if !errors.Is(s.tx.err, ErrMismatch) || !errors.Is(s.tx.err, syscall.EMSGSIZE) {
+				t.Errorf("told %v: the sender: %v", told, s.tx.err)
+			}
 		}
+	}
+}
+
+// TestSmallPathAtStart: a path that is too small is found out before the stream begins.
+func TestSmallPathAtStart(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		w := newSimWorld(t, 6, 1)
+		w.setPath(sim.Path{Delay: time.Millisecond, MTUBytes: 1400, MTUTold: told})
+		cfg := Config{Mode: Unreliable, Messages: 100, Only: true}
+		s := w.open(cfg, Geometry{1400, 4, 8}, 0)
+		w.until(10*time.Second, s.ended)
+		if !errors.Is(s.tx.err, ErrMismatch) || !errors.Is(s.rx.err, ErrPeerFailed) ||
+			s.tx.stats.Sent != 0 || s.tx.stats.Refused.Address != 1 {
+			t.Errorf("told %v: %v, %v, %+v", told, s.tx.err, s.rx.err, s.tx.stats)
+		}
+	}
+}
+
+// TestLostPaddedProbes: a path that loses most datagrams, and all padded probes, is not too small,
+// because the receiver gets datagrams of the stream.
+func TestLostPaddedProbes(t *testing.T) {
+	w := newSimWorld(t, 13, 1)
+	begun, seen := false, 0
+	w.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+		h, ok := parseHeader(d.Data)
+		switch {
+		case !begun || !ok || len(d.Data) <= headerBytes:
+			return sim.Verdict{}
+		case h.datagram == probeDatagram:
+			seen++
+			return sim.Verdict{Drop: true}
+		}
+		return sim.Verdict{Drop: h.ordinal%10 != 0}
+	})
+	const total = 50_000
+	cfg := Config{Mode: Unreliable, Messages: total, BitsPerSecond: 1400 * 8 * 5000}
+	cfg.Begin = func() { begun = true }
+	s := w.open(cfg, Geometry{1400, 4, 8}, 0)
+	w.until(time.Minute, s.ended)
+	if st := s.rx.Stats(); s.tx.err != nil || s.rx.err != nil || st.Received < total/10 || seen < 10 {
+		t.Errorf("%v, %v, %d padded probes, %+v", s.tx.err, s.rx.err, seen, st)
+	}
+}
+
+// refusing is an endpoint that refuses some large datagrams, as a system does that believes an
+// ICMP message.
+type refusing struct {
+	fabric.Endpoint
+	left *int
+}
+
+func (r refusing) Post(sends []fabric.Send) (int, error) {
+	if *r.left > 0 && sends[0].Len+sends[0].RegionLen > 1000 {
+		*r.left--
+		return 0, syscall.EMSGSIZE
+	}
+	return r.Endpoint.Post(sends)
+}
+
+// TestRefusedBySystem: what the own system says about the size of datagrams ends no stream, as long
+// as datagrams of this size reach the receiver.
+func TestRefusedBySystem(t *testing.T) {
+	w := newSimWorld(t, 14, 1)
+	w.setPath(sim.Path{Delay: time.Millisecond})
+	left := 0
+	cfg := Config{Mode: Unreliable, Messages: 20_000, BitsPerSecond: 1400 * 8 * 5000}
+	w.tx.Engine.data.main.ep = refusing{w.tx.Engine.data.main.ep, &left}
+	s := w.open(cfg, Geometry{1400, 4, 8}, 0)
+	w.until(time.Minute, func() bool { return s.tx.stats.Sent > 1000 })
+	const refused = 100
+	left = refused
+	w.until(time.Minute, s.ended)
+	st := s.rx.Stats()
+	if s.tx.err != nil || s.rx.err != nil || left != 0 || st.Missing > refused ||
+		st.Received+st.Missing != 20_000 {
+		t.Errorf("%v, %v, %d left, %+v", s.tx.err, s.rx.err, left, st)
 	}
 }
 

@@ -23,6 +23,8 @@ import (
 //	   <------- welcome (address) ----------
 //	   ======== probe, datagram ===========>    again each probeEvery, at most probesMax times
 //	   <------- proof (the number) ---------
+//	   ======== padded probe, datagram ====>    (see pathsize.go)
+//	   <------- proof ----------------------
 //	   -------- start --------------------->
 
 const (
@@ -36,9 +38,13 @@ const (
 	otherHostProbesMax = int(otherHostTime / probeEvery)
 )
 
-// prove posts a probe to the receiver's data address, if a probe is due.
+// prove posts a probe of the receiver's data address or of the datagram size, if a probe is due.
 func (k *link) prove(now mono.Time) {
-	if k.state != linkProving || now < k.probeAt {
+	if k.state != linkProving {
+		k.proveSize(now)
+		return
+	}
+	if now < k.probeAt {
 		return
 	}
 	if k.probes == probesMax || k.otherHost && k.probes == otherHostProbesMax {
@@ -46,7 +52,8 @@ func (k *link) prove(now mono.Time) {
 			fmt.Errorf("%w: no datagram has come to the address that the receiver gives", ErrTimeout))
 		return
 	}
-	if k.s.cast.probe(k, header{key: k.dataKey, ordinal: k.nonce, datagram: probeDatagram}) {
+	h := header{key: k.dataKey, ordinal: k.nonce, datagram: probeDatagram}
+	if k.s.cast.probe(k, h, headerBytes) {
 		k.probes++
 		k.probeAt = now.Add(probeEvery)
 	}
@@ -54,7 +61,10 @@ func (k *link) prove(now mono.Time) {
 
 // The method "proved" handles the receiver's answer to a probe.
 func (k *link) proved(p *proof) {
-	if k.state == linkProving && p.Nonce == proofOf(k.nonce, k.name) {
+	switch {
+	case k.state != linkProving:
+		k.sized(p.Nonce)
+	case p.Nonce == proofOf(k.nonce, k.name):
 		k.welcome()
 	}
 }
@@ -69,10 +79,10 @@ func (s *Sender) proveAll(now mono.Time) {
 	}
 }
 
-// The method "probe" posts a header without payload to a receiver's data address. The result of the
-// method "probe" is false if no send buffer is free or the fabric returns ErrAgain, and otherwise
-// true.
-func (c *caster) probe(k *link, h header) bool {
+// The method "probe" posts a header to a receiver's data address, padded with zeros to the size
+// sizeBytes. The result of the method "probe" is false if no send buffer is free or the fabric
+// returns ErrAgain, and otherwise true.
+func (c *caster) probe(k *link, h header, sizeBytes int) bool {
 	d := c.port
 	last := len(d.txBuf) - 1
 	if last < 0 {
@@ -81,21 +91,26 @@ func (c *caster) probe(k *link, h header) bool {
 	buf := d.txBuf[last]
 	d.txBuf = d.txBuf[:last]
 	d.owner[buf], d.holds[buf] = sentFrom{}, 1
-	h.put(d.arena.Bytes(buf))
-	n, err := c.ep.Post([]fabric.Send{{Buf: buf, Len: headerBytes, To: k.addr}})
-	if n == 1 && headerBytes > c.caps.InjectBytes {
+	mem := d.arena.Bytes(buf)[:sizeBytes]
+	h.put(mem)
+	clear(mem[headerBytes:])
+	c.single[0] = fabric.Send{Buf: buf, Len: uint32(sizeBytes), To: k.addr}
+	n, err := c.ep.Post(c.single[:])
+	if n == 1 && sizeBytes > c.caps.InjectBytes {
 		d.await(buf, k)
 	}
 	d.drop(buf)
 	return !errors.Is(err, fabric.ErrAgain)
 }
 
-// onProbe answers a sender's probe of a receiver's data address. The key in the probe identifies
-// the sender.
+// onProbe answers a sender's probe of a receiver's data address or of the datagram size. The key in
+// the probe identifies the sender. During the stream, onProbe also tells the sender how many
+// datagrams have arrived.
 func (e *Engine) onProbe(h header) {
 	s := e.candidates[h.key]
 	if r := e.bySource[dataSource{h.key, fabric.AddrUnknown}]; s == nil && r != nil {
-		s = r.sender // it has added this receiver again
+		s = r.sender
+		e.sendNotice(r.ep, notice{noticeTaken, r.key, r.fresh})
 	}
 	if s != nil && s.r.cfg.Mode == Unreliable {
 		p := &proof{Nonce: proofOf(h.ordinal, e.m.Name())}

@@ -103,10 +103,10 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 
 // The method "notice" handles a notice (binary control message) from the receiver. A noticeCredit
 // permits puts of all messages with ordinals below the number in the notice. A noticeTaken, which a
-// receiver sends only after the sender's end message, contains the number of datagrams without
-// duplicates that the receiver has received since the start of the stream. The numbers in
-// noticeCredit and in noticeTaken only increase, and the method "notice" ignores a notice whose
-// number is not higher than the number in an earlier notice of the same kind.
+// receiver sends after the sender's end message and in answer to probes, contains the number of
+// datagrams without duplicates that the receiver has received since the start of the stream. The
+// numbers in noticeCredit and in noticeTaken only increase, and the method "notice" ignores a
+// notice whose number is not higher than the number in an earlier notice of the same kind.
 func (k *link) notice(n notice) {
 	switch {
 	case n.kind == noticeTaken && n.ordinal > k.taken:

@@ -19,7 +19,7 @@ const (
 	RefusedWish                      // the peer requests more than this side allows
 	RefusedTaken                     // an earlier peer is connected, or too many peers wait
 	RefusedSilent                    // the peer made no progress
-	RefusedAddress                   // no probe has arrived at the peer's data address
+	RefusedAddress                   // no probe, or none of the datagrams' size, reached the peer
 	RefusedUnreachable               // the peer was unreachable, or is gone
 	RefusedThere                     // the peer refuses this side
 )
@@ -171,7 +171,7 @@ func (k *link) crowded() bool {
 	}
 	all, here, host := 0, 0, k.ep.PeerHost()
 	for _, o := range k.s.links {
-		if o.late && (o.state == linkStarted || o.state == linkReady) {
+		if o.late && o.state >= linkSizing && o.state <= linkReady {
 			if all++; o.ep.PeerHost() == host {
 				here++
 			}

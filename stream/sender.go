@@ -249,7 +249,7 @@ func (s *Sender) choose(there int) {
 	var proven []*link
 	for _, k := range s.links {
 		switch {
-		case k.state == linkStarted || k.state == linkReady:
+		case k.state >= linkSizing && k.state <= linkReady:
 			chosen++
 		case k.state == linkWelcomed && len(proven) < wanted:
 			proven = append(proven, k)
@@ -292,10 +292,10 @@ func (s *Sender) expire(now mono.Time) {
 		switch {
 		case k.otherHost && k.state == linkConnecting && took > otherHostTime:
 			k.abandon(RefusedUnreachable, errOtherHost)
-		case k.state != linkGreeted && k.state != linkStarted:
+		case k.state != linkGreeted && k.state != linkSizing && k.state != linkStarted:
 		case took > s.cfg.Timeout:
 			k.refuse(RefusedSilent, fmt.Errorf("%w: the receiver has not gone on for %v", ErrTimeout, took))
-		case k.state == linkStarted && waits && took > startTime && !s.cfg.Only:
+		case k.state != linkGreeted && waits && took > startTime && !s.cfg.Only:
 			k.refuse(RefusedTaken, errTaken)
 		}
 	}

@@ -30,6 +30,22 @@ func ExampleMAC() {
 	// Output: 02:00:00:00:00:2a 2199023255594 <nil>
 }
 
+// A PathSearch finds out what the path to another host carries. This path carries 1400 bytes.
+func ExamplePathSearch() {
+	number := uint64(0)
+	search := vnic.NewPathSearch(func() uint64 { number++; return number }) // a program: crypto/rand
+	search.SetMost(0, 1472)
+	for now := btl.Time(0); now < btl.Time(10*time.Second); now = search.Due() {
+		for _, probe := range search.Probes(now, nil) {
+			if probe.Bytes <= 1400 { // otherwise the probe is lost
+				search.Answered(now, probe.Number)
+			}
+		}
+	}
+	fmt.Println(search.Bytes())
+	// Output: 1352 true
+}
+
 // hosts returns a manager with its plan and the agents of two hosts, by connection.
 func hosts() (*vnic.Manager, map[int]*vnic.Agent) {
 	plan := &vnic.Plan{

@@ -221,7 +221,7 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 			at.Port = at.Ports[d.opened]
 		}
 		d.opened++
-		return openSocket(&at, d.options, cfg.RecvBufferBytes, cfg.PathSize)
+		return openSocket(&at, d.options, cfg.RecvBufferBytes)
 	})
 }
 

@@ -85,7 +85,7 @@ func openGroupSocket(
 	at.Addr, at.Port = group.Addr(), group.Port()
 	err = sysError("setsockopt", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
 	if err == nil {
-		err = s.setUp(&at, o, recvBytes, true)
+		err = s.setUp(&at, o, recvBytes)
 	}
 	if err == nil {
 		err = s.joinGroup(l, group.Addr())

@@ -47,7 +47,7 @@ func bareSocket(t *testing.T, d *domain, node string) (*socket, fabric.Addr) {
 	if err != nil || len(list) == 0 {
 		t.Fatalf("%s: %v", node, err)
 	}
-	s, err := openSocket(&list[0], Options{}, 0, false)
+	s, err := openSocket(&list[0], Options{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

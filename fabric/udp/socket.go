@@ -29,7 +29,7 @@ const (
 
 // openSocket opens a socket, sets its options and buffer sizes, and binds the socket to a local
 // address.
-func openSocket(l *inet.Local, o Options, recvBytes int, pathSize bool) (*socket, error) {
+func openSocket(l *inet.Local, o Options, recvBytes int) (*socket, error) {
 	family := unix.AF_INET
 	if l.Version() == 6 {
 		family = unix.AF_INET6
@@ -39,7 +39,7 @@ func openSocket(l *inet.Local, o Options, recvBytes int, pathSize bool) (*socket
 		return nil, sysError("socket", err)
 	}
 	s := &socket{fd: fd}
-	if err := s.setUp(l, o, recvBytes, pathSize); err != nil {
+	if err := s.setUp(l, o, recvBytes); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
@@ -58,8 +58,8 @@ type socket struct {
 
 func (s *socket) close() error { return sysError("close", unix.Close(s.fd)) }
 
-func (s *socket) setUp(l *inet.Local, o Options, recvBytes int, pathSize bool) error {
-	if err := dontFragment(s.fd, l.Version(), pathSize); err != nil {
+func (s *socket) setUp(l *inet.Local, o Options, recvBytes int) error {
+	if err := dontFragment(s.fd, l.Version()); err != nil {
 		return err
 	}
 	if err := unix.Bind(s.fd, bindAddress(l)); err != nil {
@@ -90,20 +90,16 @@ func (s *socket) setUp(l *inet.Local, o Options, recvBytes int, pathSize bool) e
 	return sysError("getsockopt", err)
 }
 
-// dontFragment disables IP fragmentation of the datagrams that the socket sends. The kernel uses
-// ICMP reports about the path MTU if "pathSize" is true, and ignores them if "pathSize" is false.
-func dontFragment(fd, version int, pathSize bool) error {
-	of4, of6 := unix.IP_PMTUDISC_PROBE, unix.IPV6_PMTUDISC_PROBE
-	if pathSize {
-		of4, of6 = unix.IP_PMTUDISC_DO, unix.IPV6_PMTUDISC_DO
-	}
+// dontFragment disables IP fragmentation of the datagrams that the socket sends. The kernel ignores
+// ICMP reports about the path MTU for these datagrams.
+func dontFragment(fd, version int) error {
 	if version == 4 {
 		return sysError("setsockopt", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER,
-			of4))
+			unix.IP_PMTUDISC_PROBE))
 	}
 	for _, opt := range []struct{ name, value int }{
 		{unix.IPV6_V6ONLY, 1},
-		{unix.IPV6_MTU_DISCOVER, of6},
+		{unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE},
 		{unix.IPV6_DONTFRAG, 1},
 	} {
 		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, opt.name, opt.value); err != nil {
@@ -178,7 +174,7 @@ func (f *features) attrs() []fabric.Attr {
 func probe(l *inet.Local, o Options) (features, error) {
 	probed := *l
 	probed.Port = 0 // the caller may use the port itself
-	s, err := openSocket(&probed, o, 0, false)
+	s, err := openSocket(&probed, o, 0)
 	if err != nil {
 		return features{}, fmt.Errorf("%s: %w", l.Addr, err)
 	}

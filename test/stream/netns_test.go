@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gobtl/test/netns"
@@ -60,8 +61,9 @@ func TestFilter(t *testing.T) {
 			a, b := lab.Cable(lab.Host("a"), lab.Host("b"), 1500)
 			a.Feature("tx-udp-segmentation", false) // else a run of datagrams is one packet to the filter
 			for _, rule := range rules {
-				// What is shorter asks whether this is the receiver, and carries nothing of a message.
-				b.Host.Filter("input", fmt.Sprintf("udp dport %d udp length > 40 %s counter drop", port, rule))
+				// Probes, which have this number in bytes 4 to 7, carry nothing of a message.
+				b.Host.Filter("input", fmt.Sprintf(
+					"udp dport %d udp length > 40 @th,96,32 != 0xffffffff %s counter drop", port, rule))
 			}
 			rx, tx := hostPair(t, a, b,
 				[]string{"-m1400", "-b32", "-c32", "-t20000", "--mode", "unreliable"},
@@ -104,4 +106,58 @@ func TestGroupBetweenHosts(t *testing.T) {
 	if r := rx.report(); r.Sent != 2000 || r.Missing > r.SocketDrops {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestForgedTooBig: a third host, which is no peer, sends ICMP messages that the path to the
+// receiver carries only 600 bytes. The kernel of the sender believes the messages, and the stream
+// goes on.
+func TestForgedTooBig(t *testing.T) {
+	lab := netns.New(t)
+	sender := lab.Host("sender")
+	a, b := lab.Cable(sender, lab.Host("receiver"), 1500)
+	c, third := lab.Cable(sender, lab.Host("third"), 1500)
+	rx, tx := hostPair(t, a, b, []string{"-m1448", "-b64", "-c64", "-t0", "--mode", "unreliable"},
+		nil, []string{"--rate", "0.05"})
+	arrived := func(n uint64) func() bool {
+		end := b.Received() + n
+		return func() bool {
+			select {
+			case <-tx.exited:
+				t.Fatalf("the sender has ended: %s", tx.stderr.String())
+			default:
+			}
+			return b.Received() > end
+		}
+	}
+	eventually(t, "datagrams arrive", arrived(2000))
+	third.Host.TooBig(sender, c.V4, a.V4, b.V4, 600)
+	eventually(t, "the kernel believes the message", func() bool {
+		return strings.Contains(sender.Run("ip", "route", "get", b.V4.String()), "mtu 600")
+	})
+	eventually(t, "datagrams arrive after the message", arrived(20_000))
+	tx.signal(syscall.SIGINT)
+	if status := tx.wait(); status != 128+int(syscall.SIGINT) {
+		t.Errorf("the sender: status %d: %s", status, tx.stderr.String())
+	}
+	rx.ok()
+	if r := rx.report(); r.Missing > r.SocketDrops {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestSmallPath: a router that silently drops the stream's datagrams is found out before the start.
+func TestSmallPath(t *testing.T) {
+	lab := netns.New(t)
+	a, b, router := lab.Route(lab.Host("a"), lab.Host("b"), 1500, 1500)
+	router.IP("link set eth1 mtu 1400")
+	router.Silence()
+	rx, tx := hostPair(t, a, b, []string{"-m1448", "-b4", "-c4", "-t1000", "--mode", "unreliable"},
+		nil, nil)
+	if status := tx.wait(); status != 1 ||
+		!strings.Contains(tx.stderr.String(), "the path takes no datagrams of 1472 bytes") {
+		t.Errorf("status %d: %s", status, tx.stderr.String())
+	}
+	eventually(t, "the receiver says why", func() bool {
+		return strings.Contains(rx.stderr.String(), "the path takes no datagrams of 1472 bytes")
+	})
 }

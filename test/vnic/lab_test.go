@@ -73,6 +73,7 @@ func newLab(t *testing.T, mtu int) *lab {
 	l.net.Need("arping", "arping")
 	l.net.Need("iperf3", "iperf3")
 	wire := l.net.Host("wire")
+	l.hosts["wire"] = wire
 	wire.IP("link add br0 type bridge", "link set br0 up")
 	for i, name := range names {
 		h := l.net.Host(name)

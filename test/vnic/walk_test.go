@@ -5,6 +5,7 @@ package vnic
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"os/exec"
 	"strings"
 	"sync"
@@ -175,11 +176,33 @@ func TestSmallPath(t *testing.T) {
 	if bits := l.iperf("-n", "100M"); bits < 1e7 {
 		t.Errorf("TCP %g bit/s", bits)
 	}
-	// The path gets smaller under way: what is too large is found out, and the MTU follows.
-	l.hosts["a"].IP("route flush cache", "route change 10.77.0.0/24 dev eth0 mtu lock 1400")
-	l.eventually("the MTU follows the path", func() bool {
-		_, _ = l.try("a", "ping", "-c", "1", "-W", "1", "-s", "1400", "10.88.0.2")
-		return l.port("a", 1).MTU < 1330
-	})
+	// The path gets smaller under way, without a word: what is too large is found out, and the MTU
+	// follows. Later it gets larger again.
+	l.hosts["wire"].IP("link set eth0 mtu 1400")
+	l.eventually("the MTU follows the path", func() bool { return l.port("a", 1).MTU < 1330 })
 	l.ping("a", "10.88.0.2", "-M", "do", "-s", fmt.Sprint(l.port("a", 1).MTU-28))
+	l.hosts["wire"].IP("link set eth0 mtu 1500")
+	l.eventually("the MTU grows again", func() bool { return l.port("a", 1).MTU == p.MTU })
+	l.ping("a", "10.88.0.2", "-M", "do", "-s", fmt.Sprint(p.MTU-28))
+}
+
+// TestForgedTooBig: a host that is no host of the switch sends ICMP messages that the path from a
+// to b carries only 600 bytes. The kernel of a believes the messages, and large frames still pass.
+func TestForgedTooBig(t *testing.T) {
+	l := newLab(t, 1700)
+	l.up(blue("mtu = 1500", "a", "b", "c"))
+	l.ping("a", "10.88.0.2", "-M", "do", "-s", "1472")
+	a, b := netip.MustParseAddr("10.77.0.1"), netip.MustParseAddr("10.77.0.2")
+	l.hosts["m"].TooBig(l.hosts["a"], a, a, b, 600)
+	l.eventually("the kernel believes the messages", func() bool {
+		out, err := l.try("a", "ip", "route", "get", b.String())
+		return err == nil && strings.Contains(out, "mtu 600")
+	})
+	l.ping("a", "10.88.0.2", "-M", "do", "-s", "1472")
+	for _, large := range []string{"1000", "1472"} {
+		l.ping("a", "10.88.0.2", "-M", "do", "-s", large)
+	}
+	if p, n := l.port("a", 1), l.counters("a", 1)["tx_oversize"]; p.MTU != 1500 || n != 0 {
+		t.Errorf("MTU %d, %d frames too large", p.MTU, n)
+	}
 }

@@ -78,6 +78,12 @@ type Agent struct {
 	challenges chan challenge // datagrams by which a manager verifies the addresses of this host
 	proving    atomic.Bool    // datagrams of a manager's address check are expected
 
+	paths   map[uint32]*vnic.PathSearch // to the hosts with which ports exchange datagrams, by LID
+	pathsAt mono.Time                   // time of the next probes
+	sized   chan sizeProbe              // received size probes and answers
+	doubted atomic.Bool                 // the operating system has refused a packet as too large
+	asks    []vnic.SizeProbe            // memory of the method measure
+
 	lookAt, dialAt mono.Time
 	kept           map[uint8]*tap.Device // open devices that no port uses
 	refused        string                // the latest logged reason why the manager refuses this host
@@ -143,6 +149,7 @@ func New(cfg Config) (*Agent, error) {
 		trains: make(chan *train, trainsWaiting), mates: make(map[uint32]*peer),
 		byEnd: make(map[*btl.Endpoint]*peer), ops: make(chan func(), opsWaiting),
 		stopped: make(chan struct{}), challenges: make(chan challenge, challengesWaiting),
+		paths: make(map[uint32]*vnic.PathSearch), sized: make(chan sizeProbe, sizedWaiting),
 	}
 	a.peers.Store(&peers{})
 	a.local.init(a)
@@ -330,7 +337,7 @@ func (a *Agent) control(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the transport fails: %w", err)
 		}
-		n += a.prove() + a.sendTrains(now) + a.runOps()
+		n += a.prove() + a.sendTrains(now) + a.measure(now) + a.runOps()
 		a.tellRefusal()
 		if now >= a.lookAt {
 			a.lookAt = now.Add(lookEvery)
@@ -343,6 +350,7 @@ func (a *Agent) control(ctx context.Context) error {
 		if now >= a.dialAt {
 			a.dialAt = now.Add(redialEvery)
 			a.dial(now)
+			a.findPaths(now)
 		}
 		next := a.expire(now)
 		if n == 0 {
@@ -356,7 +364,7 @@ func (a *Agent) control(ctx context.Context) error {
 
 // park sleeps until the control thread may have work to do.
 func (a *Agent) park(now, next mono.Time) error {
-	next = next.Min(a.station.Deadline()).Min(a.lookAt).Min(a.dialAt)
+	next = next.Min(a.station.Deadline()).Min(a.lookAt).Min(a.dialAt).Min(a.pathsAt)
 	d := min(next.Sub(now), parkMax)
 	for _, p := range a.mates {
 		if p.full {
@@ -368,7 +376,7 @@ func (a *Agent) park(now, next mono.Time) error {
 	}
 	a.sleeping.Store(true)
 	defer a.sleeping.Store(false)
-	if len(a.trains) > 0 || len(a.ops) > 0 || len(a.failed) > 0 || len(a.challenges) > 0 {
+	if len(a.trains)+len(a.ops)+len(a.failed)+len(a.challenges)+len(a.sized) > 0 {
 		return nil
 	}
 	return a.module.Wait(d)

@@ -14,6 +14,7 @@ import (
 
 	"gobtl/fabric"
 	_ "gobtl/fabric/udp"
+	"gobtl/internal/mono"
 	"gobtl/internal/testenv"
 	"gobtl/vnic"
 	"gobtl/vnic/offload"
@@ -292,14 +293,39 @@ func TestRefusedWrites(t *testing.T) {
 	}
 }
 
-// TestNarrow: of several paths the smallest holds, whoever tells of it last.
-func TestNarrow(t *testing.T) {
-	p := &port{}
-	for _, c := range []struct{ tell, want int }{{4304, 4304}, {1232, 1232}, {8952, 1232}} {
-		if p.narrow(c.tell) != (c.tell == c.want) || p.pathMTU.Load() != int64(c.want) {
-			t.Errorf("after %d the path carries %d, want %d", c.tell, p.pathMTU.Load(), c.want)
+// TestPathOfPorts: of several paths the smallest holds for a port, until it carries more.
+func TestPathOfPorts(t *testing.T) {
+	a := newAgent(t)
+	tables := &vnic.Tables{Members: []uint32{1, 2, 3}}
+	for _, c := range []struct {
+		lid        uint32
+		size, want int
+	}{
+		{1, 4304, 4304}, {2, 1232, 1232}, {3, 8118, 1232},
+		{2, 8952, 4304}, {1, 8952, 8118}, {3, 8952, 0},
+	} {
+		a.paths[c.lid] = narrowPath(8952, c.size)
+		if n := a.pathOf(tables); n != c.want {
+			t.Errorf("after %d to host %d the paths carry %d, want %d", c.size, c.lid, n, c.want)
 		}
 	}
+}
+
+// narrowPath is a search that has found a path to carry packets of carries bytes.
+func narrowPath(most, carries int) *vnic.PathSearch {
+	number := uint64(0)
+	p := vnic.NewPathSearch(func() uint64 { number++; return number })
+	p.SetMost(0, most)
+	var asks []vnic.SizeProbe
+	for now := mono.Time(0); now < mono.Time(time.Minute); now = p.Due() {
+		asks = p.Probes(now, asks[:0])
+		for _, ask := range asks {
+			if ask.Bytes <= carries {
+				p.Answered(now, ask.Number)
+			}
+		}
+	}
+	return p
 }
 
 // TestPathFloor: one host's path does not take IPv6 off the interface of all hosts, and frames up
@@ -315,10 +341,12 @@ func TestPathFloor(t *testing.T) {
 		o := &outlet{
 			port: p, mtuBytes: 1472, out: vnic.NewEgress(&p.fdb, &p.near, &p.learnMu, 1),
 		}
-		o.out.SetTables(p.tables)
-		for _, n := range []uint32{1472, 1452, 1352, 1232} { // all too large for one host's path
-			a.senders[0].lost(o, fabric.Send{Len: n}, syscall.EMSGSIZE)
-		}
+		p.tables.Members = []uint32{7}
+		p.outlets = []*outlet{o}
+		p.inlets = []*inlet{newInlet(p), newInlet(p)}
+		a.paths[7] = narrowPath(1472, 600)
+		p.pathMTU = a.pathOf(p.tables)
+		a.exchange(p)
 		want, mtu := pathFloorBytes, usableMTU(pathFloorBytes)
 		if cut {
 			want, mtu = 528, 1500
@@ -326,9 +354,25 @@ func TestPathFloor(t *testing.T) {
 		if o.mtuBytes != want || p.wantedMTU(1472) != mtu {
 			t.Errorf("cut %v: datagrams of %d, MTU %d", cut, o.mtuBytes, p.wantedMTU(1472))
 		}
-		if n := o.out.Counts[vnic.TxOversize]; n != 4 {
-			t.Errorf("cut %v: %d frames counted", cut, n)
-		}
+	}
+}
+
+// TestRefusedPackets: what the own system says of a packet's size only has the paths probed again.
+func TestRefusedPackets(t *testing.T) {
+	a := newAgent(t)
+	p := &port{num: 1}
+	o := &outlet{port: p, mtuBytes: 1472, out: vnic.NewEgress(&p.fdb, &p.near, &p.learnMu, 1)}
+	a.paths[7] = narrowPath(1472, 1472)
+	now := a.paths[7].Due() - 1
+	a.measure(now)
+	for _, n := range []uint32{1472, 1232} {
+		a.senders[0].lost(o, fabric.Send{Len: n}, syscall.EMSGSIZE)
+	}
+	if n := o.out.Counts[vnic.TxOversize]; n != 2 || o.mtuBytes != 1472 || !a.doubted.Load() {
+		t.Errorf("%d frames counted, datagrams of %d, doubted %v", n, o.mtuBytes, a.doubted.Load())
+	}
+	if n := a.measure(now); n == 0 || a.pathOf(&vnic.Tables{Members: []uint32{7}}) != 0 {
+		t.Errorf("%d probes; the path carries %d", n, a.pathOf(&vnic.Tables{Members: []uint32{7}}))
 	}
 }
 

@@ -95,8 +95,8 @@ func (a *Agent) exchange(p *port) {
 		s.mu.Lock()
 		p.outlets[i].out.SetTables(p.tables)
 		p.outlets[i].mtuBytes = s.link.caps.MTUBytes
-		if m := int(p.pathMTU.Load()); m > 0 {
-			p.outlets[i].mtuBytes = min(p.outlets[i].mtuBytes, pathLimit(p.tables, m))
+		if p.pathMTU > 0 {
+			p.outlets[i].mtuBytes = min(p.outlets[i].mtuBytes, pathLimit(p.tables, p.pathMTU))
 		}
 		s.mu.Unlock()
 	}
@@ -304,18 +304,6 @@ func (a *Agent) watchLinks(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// pathShrunk reduces a port's MTU, because a path carries packets of at most packetBytes bytes. Any
-// thread may call pathShrunk. The MTU of a port follows from the smallest limit of its paths.
-func (a *Agent) pathShrunk(p *port, packetBytes int) {
-	if !p.narrow(packetBytes) {
-		return
-	}
-	a.later(func() { // if dropped, the next change applies the MTU
-		a.notef("port %d: the path takes no more than %d bytes", p.num, packetBytes)
-		p.apply(a.datagramBytes())
-	})
 }
 
 // Introduction is the message that a manager sends to each client of its TCP port.

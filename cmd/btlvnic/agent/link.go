@@ -71,7 +71,7 @@ func openEndpoint(
 	if err != nil {
 		return nil, at(info, err)
 	}
-	ep, err := dom.OpenEndpoint(fabric.EndpointConfig{RxDepth: buffers, Source: true, PathSize: true})
+	ep, err := dom.OpenEndpoint(fabric.EndpointConfig{RxDepth: buffers, Source: true})
 	if err != nil {
 		_ = dom.Close()
 		return nil, at(info, err)

@@ -27,13 +27,13 @@ type port struct {
 
 	dump     atomic.Pointer[dump]
 	refusals atomic.Uint64 // large frames that the kernel refused
-	pathMTU  atomic.Int64  // largest packet that the path carries, in bytes; 0: unknown
 
 	owners owners // of the device's IP addresses
 
 	trainsLost vnic.Counts // frames in trains that could not be sent
 
 	tables   *vnic.Tables
+	pathMTU  int  // largest packet that all paths carry, in bytes; 0: any packet of the port
 	up       bool // the interface is up
 	carrier  bool
 	mtu      int // the MTU set last
@@ -44,28 +44,15 @@ type port struct {
 // usableMTU returns the largest interface MTU whose frames fit into a datagram of datagramBytes
 // bytes.
 func usableMTU(datagramBytes int) int {
-	const ethernet = 14 + 4
-	return datagramBytes&^7 - vnic.OverheadBytesMax + 7 - ethernet
+	return datagramBytes&^7 - vnic.OverheadBytesMax + 7 - ethernetBytes
 }
 
-// plateaus holds the usual datagram sizes of network paths, which are usual MTUs minus the headers
-// of UDP and IPv6.
-var plateaus = []int{65487, 31952, 16336, 8952, 8118, 4304, 1952, 1452, 1444, 1352, 1232, 528}
-
-// plateau returns the next smaller size of plateaus to try after a datagram of tooLarge bytes was
-// too large.
-func plateau(tooLarge int) int {
-	for _, p := range plateaus {
-		if p < tooLarge {
-			return p
-		}
-	}
-	return plateaus[len(plateaus)-1]
-}
+// ethernetBytes is the size of an Ethernet header with a VLAN tag.
+const ethernetBytes = 14 + 4
 
 // pathFloorBytes is the smallest datagram size to which a path reduces an interface. Linux takes
 // IPv6 off a device with an MTU below 1280 bytes.
-const pathFloorBytes = (1280 + 4 + 14 + vnic.OverheadBytesMax - 7 + 7) &^ 7
+const pathFloorBytes = (1280 + ethernetBytes + vnic.OverheadBytesMax - 7 + 7) &^ 7
 
 // pathLimit returns the size of datagrams to which a path of packetBytes bytes reduces a port. The
 // path of one host does not reduce the port below pathFloorBytes, unless larger frames can be cut.
@@ -75,20 +62,6 @@ func pathLimit(t *vnic.Tables, packetBytes int) int {
 		return packetBytes
 	}
 	return max(packetBytes, pathFloorBytes)
-}
-
-// narrow records that the path to a host carries packets of at most packetBytes bytes. If the limit
-// was not known before, narrow returns true.
-func (p *port) narrow(packetBytes int) bool {
-	for {
-		was := p.pathMTU.Load()
-		if was != 0 && was <= int64(packetBytes) {
-			return false
-		}
-		if p.pathMTU.CompareAndSwap(was, int64(packetBytes)) {
-			return true
-		}
-	}
 }
 
 // wantedMTU returns the MTU that the interface of the port should have.
@@ -101,8 +74,8 @@ func (p *port) wantedMTU(datagramBytes int) int {
 	if t.Options.Carrier == vnic.CarrierFragment || t.Options.Cut {
 		return mtu
 	}
-	if path := int(p.pathMTU.Load()); path > 0 {
-		datagramBytes = min(datagramBytes, pathLimit(t, path))
+	if p.pathMTU > 0 {
+		datagramBytes = min(datagramBytes, pathLimit(t, p.pathMTU))
 	}
 	return max(min(mtu, usableMTU(datagramBytes)), vnic.MTUMin)
 }

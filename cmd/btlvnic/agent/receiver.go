@@ -270,7 +270,12 @@ func (r *receiver) pass() (n int, stop bool, err error) {
 		if c.Len == vnic.ProofBytes && r.agent.challenged(mem[:c.Len]) {
 			continue
 		}
-		r.packet(r.lids[c.From], mem[:c.Len])
+		from := r.lids[c.From]
+		if kind, number, ok := vnic.ParseSizeProbe(mem[:c.Len]); ok && from != 0 {
+			r.agent.sizeProbed(sizeProbe{from, kind, number})
+			continue
+		}
+		r.packet(from, mem[:c.Len])
 	}
 	r.flush()
 	if len(r.bufs) > 0 {

@@ -319,8 +319,8 @@ func (s *sender) post() {
 	s.batch, s.owner = s.batch[:0], s.owner[:0]
 }
 
-// The method lost counts a packet that could not be sent. If the packet was too large for the path,
-// the port's MTU is reduced.
+// The method lost counts a packet that could not be sent. If the operating system refuses the
+// packet as too large, the agent probes the paths again.
 func (s *sender) lost(o *outlet, f fabric.Send, err error) {
 	if int(f.Len) > s.link.caps.InjectBytes { // no completion will come
 		s.release(f.Buf)
@@ -330,11 +330,7 @@ func (s *sender) lost(o *outlet, f fabric.Send, err error) {
 		return
 	}
 	o.out.Counts.DropTx(vnic.TxOversize)
-	if int(f.Len) <= o.mtuBytes {
-		path := plateau(int(f.Len))
-		o.mtuBytes = min(o.mtuBytes, pathLimit(o.out.Tables(), path))
-		s.agent.pathShrunk(o.port, path)
-	}
+	s.agent.doubted.Store(true)
 }
 
 func (s *sender) release(b fabric.Buf) {

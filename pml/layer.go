@@ -94,6 +94,8 @@ type Peer struct {
 	told       uint32
 	toldBytes  uint64
 
+	wild    list[Request] // receives from this peer alone that accept several tags (match.go)
+	wilds   links[Peer]   // entry in posted.sources
 	landing list[Request] // matched receives without a region
 	open    list[Request] // receives from any peer whose data was asked for, oldest first (asked.go)
 	active  list[Request] // requests, except receives from any peer that wait for a message
@@ -174,7 +176,7 @@ func (l *Layer) CheckIdle() error {
 	case s.UnexpectedBytes != 0 || s.UnexpectedMessages != 0 || l.unexpected.all.first != nil ||
 		l.probed.all.first != nil:
 		return fmt.Errorf("pml: %d messages, %d bytes are kept", s.UnexpectedMessages, s.UnexpectedBytes)
-	case l.posted.exact.count != 0 || l.posted.wild.first != nil:
+	case !l.posted.empty():
 		return errors.New("pml: receives wait")
 	case l.busy.first != nil || l.hosts.homeless.first != nil || l.ended.first != nil:
 		return errors.New("pml: something waits for room")
@@ -206,6 +208,7 @@ func newPeer(index uint32) *Peer {
 	return &Peer{
 		index: index, sends: list[Request]{at: queue}, puts: list[Request]{at: queue},
 		landing: list[Request]{at: queue}, exposed: list[Request]{at: queue},
+		wild:       list[Request]{at: queue},
 		active:     list[Request]{at: func(r *Request) *links[Request] { return &r.active }},
 		open:       list[Request]{at: func(r *Request) *links[Request] { return &r.asked.open }},
 		unexpected: list[Message]{at: ownLinks}, probed: list[Message]{at: ownLinks},

@@ -4,21 +4,29 @@ package pml
 const exactly = ^uint64(0)
 
 // The type "posted" contains the receives that wait for a message. Receives for a single peer and a
-// single tag are in a hash table, and receives that can match several peers or several tags are in
-// a list. The field "order" counts the posted receives.
+// single tag are in a hash table. Receives for a single peer and several tags are in the list of
+// the peer (Peer.wild), and "sources" contains the peers whose lists are not empty. Receives for
+// any peer are in the list "any". The field "order" counts the posted receives.
 type posted struct {
-	exact table[Request]
-	wild  list[Request]
-	order uint64
-	seed  uint64 // seed of the hash function
+	exact   table[Request]
+	sources list[Peer]
+	any     list[Request]
+	order   uint64
+	seed    uint64 // seed of the hash function
 }
 
 func newPosted(seed uint64) posted {
 	at := func(r *Request) *links[Request] { return &r.queue }
 	return posted{
-		exact: newTable(at, func(r *Request) uint64 { return hash(seed, r.peer.index, r.tag) }),
-		wild:  list[Request]{at: at}, seed: seed,
+		exact:   newTable(at, func(r *Request) uint64 { return hash(seed, r.peer.index, r.tag) }),
+		sources: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.wilds }},
+		any:     list[Request]{at: at}, seed: seed,
 	}
+}
+
+// The method "empty" reports whether no receive waits for a message.
+func (q *posted) empty() bool {
+	return q.exact.count == 0 && q.sources.first == nil && q.any.first == nil
 }
 
 func (q *posted) add(r *Request) {
@@ -27,19 +35,30 @@ func (q *posted) add(r *Request) {
 	if r.from != nil {
 		r.from.active.add(r)
 	}
-	if r.exact() {
+	switch p := r.from; {
+	case p == nil:
+		q.any.add(r)
+	case r.exact():
 		q.exact.add(r)
-	} else {
-		q.wild.add(r)
+	default:
+		if p.wild.first == nil {
+			q.sources.add(p)
+		}
+		p.wild.add(r)
 	}
 }
 
 func (q *posted) remove(r *Request) {
 	q.leave(r)
-	if r.exact() {
+	switch p := r.from; {
+	case p == nil:
+		q.any.remove(r)
+	case r.exact():
 		q.exact.remove(r)
-	} else {
-		q.wild.remove(r)
+	default:
+		if p.wild.remove(r); p.wild.first == nil {
+			q.sources.remove(p)
+		}
 	}
 }
 
@@ -51,18 +70,19 @@ func (q *posted) leave(r *Request) {
 	}
 }
 
+// The method "take" removes and returns the receive for a message with the given tag from the peer
+// p, or returns nil if no receive matches. If several receives match, the method "take" chooses the
+// receive that was posted first. The method "take" does not look at receives from other peers
+// alone.
 func (q *posted) take(p *Peer, tag uint64) *Request {
 	bucket := q.exact.bucket(hash(q.seed, p.index, tag))
 	r := bucket.first
 	for r != nil && (r.peer != p || r.tag != tag) {
 		r = r.queue.next
 	}
-	for w := q.wild.first; w != nil && (r == nil || w.order < r.order); w = w.queue.next {
-		if w.wants(p, tag) {
-			q.leave(w)
-			q.wild.remove(w)
-			return w
-		}
+	if w := earliest(q.any.first, earliest(p.wild.first, r, p, tag), p, tag); w != r {
+		q.remove(w)
+		return w
 	}
 	if r != nil {
 		q.leave(r)
@@ -70,6 +90,18 @@ func (q *posted) take(p *Peer, tag uint64) *Request {
 		bucket.remove(r)
 	}
 	return r
+}
+
+// The function "earliest" returns the first receive of a list that matches a message and was posted
+// before the receive "than". If there is none, the function "earliest" returns "than", which can be
+// nil. The argument w is the first receive of the list.
+func earliest(w, than *Request, p *Peer, tag uint64) *Request {
+	for ; w != nil && (than == nil || w.order < than.order); w = w.queue.next {
+		if w.wants(p, tag) {
+			return w
+		}
+	}
+	return than
 }
 
 // The method "each" calls the function fn for all receives that wait for a message. The function fn
@@ -85,7 +117,12 @@ func (q *posted) each(fn func(*Request)) {
 	for i := range q.exact.buckets {
 		all(&q.exact.buckets[i])
 	}
-	all(&q.wild)
+	for p := q.sources.first; p != nil; {
+		next := p.wilds.next
+		all(&p.wild)
+		p = next
+	}
+	all(&q.any)
 }
 
 // The method "exact" reports whether the receive r accepts only one peer and one tag.

@@ -202,6 +202,9 @@ func (s *candidate) prepare(st *start) error {
 		r.source = dataSource{s.dataKey, fabric.AddrUnknown}
 		return nil
 	}
+	if err := r.e.mayJoin(s.hello.Group, s.ep.PeerHost()); err != nil {
+		return fmt.Errorf("%w: group %s: %w", ErrMismatch, s.hello.Group, err)
+	}
 	group, err := r.e.data.join(s.hello.Group)
 	if err != nil {
 		return fmt.Errorf("%w: group %s: %w", ErrMismatch, s.hello.Group, err)

@@ -140,8 +140,9 @@ type Config struct {
 	// the smaller of 1200 bytes and the receiver's own largest size.
 	DatagramBytes int
 	// Group is a multicast address with port, for example "239.1.2.3:5000". If the field Group is set,
-	// the sender sends each datagram once, and all receivers listen to the multicast address. Group
-	// requires the unreliable mode and a provider that implements fabric.Grouper.
+	// the sender sends each datagram once, and all receivers listen to the multicast address. A port
+	// receives from at most eight groups, and from at most four groups for the senders of one host.
+	// Group requires the unreliable mode and a provider that implements fabric.Grouper.
 	Group string
 
 	// The fields below are for receivers only, except Grace, which both sides use.

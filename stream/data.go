@@ -44,16 +44,16 @@ type dataEndpoint struct {
 }
 
 const (
-	pollBatch = 128
-	txBuffers = 256
-	rxBuffers = 1024 // of each endpoint
-	groupsMax = 4
+	pollBatch    = 128
+	txBuffers    = 256
+	rxBuffers    = 1024 // of the port's own endpoint
+	groupBuffers = 512  // receive buffers of a multicast group's endpoint
 )
 
 // DataConfig returns the number and the size of the buffers of the domain for the unreliable mode.
 func DataConfig(info fabric.Info) fabric.DomainConfig {
 	return fabric.DomainConfig{
-		Buffers: txBuffers + (1+groupsMax)*rxBuffers, BufferBytes: info.MTUBytes,
+		Buffers: txBuffers + rxBuffers + groupsMax*groupBuffers, BufferBytes: info.MTUBytes,
 	}
 }
 
@@ -92,6 +92,9 @@ func (d *dataPort) add(ep fabric.Endpoint, group string) (*dataEndpoint, error) 
 		de.lander = l
 	}
 	n := min(rxBuffers, de.caps.RxDepth, len(d.free))
+	if group != "" {
+		n = min(n, groupBuffers)
+	}
 	rest := len(d.free) - n
 	de.bufs = append([]fabric.Buf(nil), d.free[rest:]...)
 	de.repost = append(make([]fabric.Buf, 0, rxBuffers), de.bufs...)
@@ -179,9 +182,6 @@ func (d *dataPort) join(group string) (*dataEndpoint, error) {
 	g, ok := d.dom.(fabric.Grouper)
 	if !ok {
 		return nil, fmt.Errorf("%w: the provider has no multicast", fabric.ErrNotSupported)
-	}
-	if len(d.all) > groupsMax {
-		return nil, fmt.Errorf("%w: more than %d groups", ErrConfig, groupsMax)
 	}
 	cfg := endpointConfig
 	cfg.Source = true

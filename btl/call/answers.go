@@ -47,6 +47,9 @@ func (l *load) add(d load) {
 func (n *Node) add(c *caller, d load) {
 	c.load.add(d)
 	c.host.load.add(d)
+	if c.gone {
+		c.host.left.add(d)
+	}
 	n.load.add(d)
 }
 
@@ -80,8 +83,9 @@ const (
 )
 
 // Even if the limits for all peers together are reached, a peer without running requests can send
-// one request of at most smallBytes. A peer with at most smallBytes of unacknowledged answers can
-// get one more answer of at most smallBytes, whatever the other peers use.
+// one request of at most smallBytes, unless handlers of ended endpoints of the same host are
+// running. A peer with at most smallBytes of unacknowledged answers can get one more answer of at
+// most smallBytes, whatever the other peers use.
 const smallBytes = 64 << 10
 
 // Sent answers do not count towards AnswerBytes while they are at most unackedFree bytes together,
@@ -122,6 +126,7 @@ func (n *Node) caller(peer *btl.Endpoint) *caller {
 // callerHost is the server's common state of all calling peers on one host, guarded by Node.runMu.
 type callerHost struct {
 	load
+	left    load // the part of load that belongs to peers whose endpoints have ended
 	name    string
 	callers int // number of calling peers on the host
 }

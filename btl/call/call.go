@@ -358,10 +358,11 @@ func (n *Node) loseCalls(ep *btl.Endpoint) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
 	c := n.callers[ep]
-	if c == nil {
+	if c == nil || c.gone {
 		return
 	}
 	c.gone = true
+	c.host.left.add(c.load)
 	for _, cancel := range c.calls {
 		cancel()
 	}

@@ -59,9 +59,10 @@ type Config struct {
 	// Total is the maximum number of calls of all peers together whose handlers run on goroutines, 1
 	// to 1<<23. A Total of 0 means eight times Concurrent. When the number of running calls of all
 	// peers reaches Total, the peers of one host can have at most 2*Total minus this number of running
-	// calls. Independently of Total, every peer can have one running call. For all streams of a peer
-	// except its first, the limit on the calls of all peers is seven eighths of Total instead of
-	// Total.
+	// calls. A call whose endpoint has ended counts for the host until its handler returns.
+	// Independently of Total, every peer can have one running call, unless handlers of ended endpoints
+	// of the same host are running. For all streams of a peer except its first, the limit on the calls
+	// of all peers is seven eighths of Total instead of Total.
 	Total int
 	// RequestBytes is the maximum size, in total, of the requests of one peer whose handlers run on
 	// goroutines, 1 to 1<<40. A RequestBytes of 0 means 64 MiB. A call fails with ErrBusy if its
@@ -70,7 +71,8 @@ type Config struct {
 	// peers together is 8*RequestBytes. When the running requests of all peers have R bytes, and a new
 	// request would raise this sum above 8*RequestBytes, the Node accepts the new request only if the
 	// requests of the same host, with the new request, have at most 16*RequestBytes - R bytes. A peer
-	// without a running request can always send one request of at most 64 KiB.
+	// without a running request can always send one request of at most 64 KiB, unless handlers of
+	// ended endpoints of the same host are running.
 	RequestBytes int64
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
 	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, new

@@ -157,17 +157,20 @@ func (n *Node) enter(
 	return statusOK, kept
 }
 
-// mayEnter reports whether the limits allow a peer to begin one more call. The calling function
-// holds runMu.
+// mayEnter reports whether the limits allow a peer to begin one more call. A peer without a running
+// call can begin one, even if the limits for all peers together are reached. This exception does
+// not apply while handlers of ended endpoints of the same host are running, because otherwise a
+// host could begin one more call after each new connection. The calling function holds runMu.
 func (n *Node) mayEnter(c *caller, bytes int64) bool {
-	all, host := &n.load, &c.host.load
+	all, host, left := &n.load, &c.host.load, &c.host.left
+	first := c.running+left.running == 0
 	return c.running < n.cfg.Concurrent && c.sending < sendingMax &&
 		c.against() < n.cfg.AnswerBytes &&
 		c.requestBytes+bytes <= n.cfg.RequestBytes &&
-		(c.requestBytes == 0 && bytes <= smallBytes ||
+		(c.requestBytes+left.requestBytes == 0 && bytes <= smallBytes ||
 			mayShare(all.requestBytes, host.requestBytes, bytes, totalFactor*n.cfg.RequestBytes)) &&
-		(c.running == 0 || mayShare(all.running, host.running, 1, n.cfg.Total)) &&
-		(c.running == 0 && c.sending <= sendingFree ||
+		(first || mayShare(all.running, host.running, 1, n.cfg.Total)) &&
+		(first && c.sending <= sendingFree ||
 			mayShare(all.sending, host.sending, 1, totalFactor*sendingMax))
 }
 

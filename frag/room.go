@@ -86,6 +86,7 @@ func (a *Assembler) addEmpty(bytes int64) {
 // the reserve. A peer's limit on unfilled memory is at most growFactor times GrowBytes plus the
 // peer's allowance.
 func (a *Assembler) hoards() bool {
+	a.need()
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes
 	share := (p.cfg.BytesMax - int64(p.cfg.FragBytesMax) - others) / emptyPart
@@ -106,6 +107,7 @@ func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 // The method "begin" starts a new fragment, of which a first chunk of n bytes has arrived. The
 // memory of the fragment "leaving" (an argument that may be nil) counts as free.
 func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Message, error) {
+	a.need()
 	p := a.pool
 	if h.SizeBytes > p.cfg.FragBytesMax {
 		return nil, ErrTooLarge

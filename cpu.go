@@ -40,9 +40,9 @@ func (u *cpuUses) add(use cpuUse) {
 }
 
 // lostCPU reports whether a lack of CPU time might have caused the delay from the instant "begin"
-// to "now". The result is true if, during the delay, the kernel has preempted this process and this
-// process has used less than half of one CPU, and otherwise false. For a delay of more than
-// lostMost times the duration "every", the result is always false.
+// to "now". lostCPU returns true if, during the delay, the kernel has preempted this process and
+// this process has used less than half of one CPU. For a delay of more than lostMost times the
+// duration "every", lostCPU returns false.
 func (u *cpuUses) lostCPU(begin time.Time, now cpuUse, every time.Duration) bool {
 	if now.at.Sub(begin) > lostMost*every {
 		return false

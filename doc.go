@@ -12,8 +12,8 @@
 //     a peer that has dialled it, because handlers receive the Peer, which works in both
 //     directions.
 //   - A Peer is one connection. If the peer's program ends or stops answering, all pending calls of
-//     the Peer return an error, and Peer.Done is closed. After that, Node.Dial makes a new
-//     connection.
+//     the Peer return an error, and Peer.Done is closed. A new connection needs a new call of
+//     Node.Dial.
 //   - Messages might arrive in a different order than they were sent. Packets are neither encrypted
 //     nor authenticated.
 //

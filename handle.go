@@ -192,7 +192,7 @@ type Message struct {
 }
 
 // Take returns a message that a peer has sent to this Node's queue with Enqueue. Take might return
-// the messages of one peer in a different order than the peer has sent them. Even without packet
+// the messages of one peer in a different order than the peer has sent them: even without packet
 // loss, a small message can overtake a large message. A program that needs the order can use a
 // stream (Peer.OpenStream), or can begin each call after the answer to the previous call. If no
 // message is queued, Take waits for a message, but at most until ctx is cancelled. The error of
@@ -215,8 +215,9 @@ func (n *Node) Take(ctx context.Context) (Message, error) {
 	}
 }
 
-// startTaking makes each link pass the queued messages of its peers to Node.Take. Before the first
-// Take calls startTaking, all messages stay in the queues of the links.
+// startTaking makes each link pass the queued messages of its peers to Node.Take. Until the program
+// calls Take for the first time, which calls startTaking, all messages stay in the queues of the
+// links.
 func (n *Node) startTaking() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

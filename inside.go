@@ -59,8 +59,8 @@ func (c *Config) longPassTime() time.Duration {
 }
 
 // watchCallbacks checks at intervals of LongPass, until the link ends, whether a callback of the
-// link blocks, and writes one line to the log for each callback that blocks. A callback that might
-// only be waiting for CPU time is not reported.
+// link blocks, and writes one line to the log for each callback that blocks. watchCallbacks writes
+// no line about a callback that has possibly only waited for CPU time (see lostCPU).
 func (l *Link) watchCallbacks() {
 	every := l.node.cfg.longPassTime()
 	ticker := time.NewTicker(every)
@@ -87,8 +87,8 @@ func (l *Link) watchCallbacks() {
 	}
 }
 
-// longPass reports to the log that handlers have delayed the network, or that other processes have
-// used the CPU.
+// longPass is called after a long call of Progress, and writes a line to the log that says whether
+// handlers or other processes have probably caused the delay.
 func (l *Link) longPass(took time.Duration) {
 	cfg := &l.node.cfg
 	if cfg.Log != nil {

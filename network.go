@@ -181,8 +181,8 @@ func (l *Link) ended() bool {
 }
 
 // The method "enlist" adds a link to the Node's list, and returns the tags whose messages the link
-// must accept. The result "ready" reports whether Config.Setup has returned, so that the link may
-// accept connections of peers.
+// must accept. The result "ready" of the method "enlist" reports whether Config.Setup has returned,
+// so that the link may accept connections of peers.
 func (n *Node) enlist(l *Link) (tags []btl.Tag, ready bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -288,9 +288,9 @@ func (l *Link) peer(ep *btl.Endpoint) *Peer {
 }
 
 // peerOf returns the Peer of an endpoint, and may be called by any goroutine except the one that
-// drives the link. If the endpoint has no stored Peer, peerOf runs the method "peer" on the
-// goroutine that drives the link. A Peer is not stored if its message is handled before OnPeer is
-// called for the peer, or after the connection has ended.
+// drives the link. If Link.peers has no Peer for the endpoint, peerOf runs the method "peer" on the
+// goroutine that drives the link. Link.peers has no Peer if a message of the peer is handled before
+// OnPeer is called for the peer, or after the connection has ended.
 func (l *Link) peerOf(ep *btl.Endpoint) *Peer {
 	if p, ok := l.peers.Load(ep); ok {
 		return p.(*Peer) //nolint:forcetypeassert // nothing else is in it

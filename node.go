@@ -65,12 +65,12 @@ type Config struct {
 	// the same setting. The two Nodes must belong to the same user and see the same /dev/shm. If
 	// shared memory is not possible, the Nodes use UDP. Peer.Network returns the provider in use. The
 	// limits of Transport, such as PeersMax, apply to UDP and to shared memory separately. Over shared
-	// memory, the end of a killed process is detected after Transport.PeerTimeout, even if the process
-	// was restarted in the meantime.
+	// memory, a Node detects the death of a peer only after Transport.PeerTimeout, even if the peer's
+	// program has been restarted.
 	SharedMemory bool
 	// Transport is the configuration of the transport. Environment variables (GOBTL_..., see
-	// btl.Param) override the values in Transport. Transport.Advertise is for a Node that listens at a
-	// single address, for example behind a NAT.
+	// btl.Param) override the values in Transport. A Node behind a NAT can set Transport.Advertise to
+	// its public address, provided that the Node listens at a single address.
 	Transport btl.Config
 	// Runner configures how the goroutines of the Node wait for the network.
 	Runner runner.Config
@@ -291,8 +291,8 @@ func (n *Node) none() bool { return n == nil || n.done == nil }
 // the error of ctx. Close makes all waiting method calls of the Node return an error. A method call
 // that waits for a MessageHandler or for OnPeer ends only when this callback has returned. Further
 // calls of Close do nothing. Inside a Handler, a MessageHandler or OnPeer, Close returns
-// runner.ErrInHandler and has no effect, because Close would wait for its own caller. A new
-// goroutine may call Close instead. While a Handler of this Node runs, Close returns
+// runner.ErrInHandler and has no effect, because Close would wait for its own caller. A callback or
+// Handler can start a goroutine that calls Close. While a Handler of this Node runs, Close returns
 // runner.ErrInHandler even if a Handler of another Node calls it.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {

@@ -13,8 +13,9 @@ type gate struct {
 	asked []btl.Request
 }
 
-// gateAsksMax is the maximum number of connection requests that a gate stores. Further peers must
-// repeat their requests.
+// gateAsksMax is the maximum number of connection requests that a gate stores. If gateAsksMax
+// requests are stored, the gate answers each new request with btl.Defer, so that the peer repeats
+// it.
 const gateAsksMax = 1 << 12
 
 // The method "admit" accepts a connection request if the gate is open, and otherwise stores the

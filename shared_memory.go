@@ -27,9 +27,10 @@ import (
 //	                                ----- card ---->
 //	module over shm                 <-- handshake --   module over shm, by the name in the card
 //
-// Each side accepts a card (an introduction of a Node to another Node) only from a process of its
-// own user. Because the handshake itself uses /dev/shm, a completed handshake proves that both
-// sides see the same /dev/shm. If any step of this exchange fails, Dial uses UDP.
+// Each side accepts a card (a message with the name of a Node's module over shared memory, and the
+// Node's UDP address) only from a process of its own user. Because the handshake itself uses
+// /dev/shm, a completed handshake proves that both sides see the same /dev/shm. If the exchange of
+// cards or the handshake fails, Dial uses UDP.
 
 const (
 	memoryProvider = "shm"
@@ -139,7 +140,7 @@ func (n *Node) offerMemory() {
 	}
 }
 
-// noMemory writes to the log why shared memory is not used.
+// noMemory writes to the log why the Node does not use shared memory.
 func (n *Node) noMemory(where string, err error) {
 	if n.cfg.Log != nil {
 		n.cfg.Log.Info("gobtl: no shared memory", "where", where, "reason", err)

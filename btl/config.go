@@ -25,9 +25,9 @@ type Config struct {
 	// otherwise the module recovers from losses. If Reliability is "own", the module always recovers
 	// from losses.
 	Reliability string
-	// Rules overrides single values of the profile. A zero field of Rules keeps the profile's value.
-	// Programs need only those fields of Rules that Params lists. The fields of Rules that Params does
-	// not list are for simulations and experiments.
+	// Each field of Rules that is not zero replaces the value of the profile. Programs need only those
+	// fields of Rules that Params lists. The fields of Rules that Params does not list are for
+	// simulations and experiments.
 	Rules reliability.Rules
 
 	// MTUBytes is the size of the largest datagram of the data channel, 512 to 65507. An MTUBytes
@@ -42,15 +42,15 @@ type Config struct {
 	// at most the peer's MTU. Small fragments share a packet if at least two of them fit into
 	// PackBytes. At an MTU of at most 9000, a packet can contain the end of one large fragment and the
 	// beginning of the next large fragment. A PackBytes of 0 means 8 KiB. With a PackBytes of 1, this
-	// module sends each fragment in packets of its own. Shared packets from a peer are always
-	// accepted.
+	// module sends each fragment in packets of its own. A module always accepts packets with several
+	// fragments.
 	PackBytes int
 
-	// SendBuffers is the number of packets that can be in flight or lent to the application, for all
-	// peers together, 64 to 1<<20. A SendBuffers of 0 means the larger of Rules.WindowPackets and
-	// 4096. Each send buffer takes MTUBytes of memory, which most providers allocate only at its first
-	// use. If only one peer uses send buffers, this peer can use at most seven eighths of all send
-	// buffers. If several peers use send buffers, no peer can use more send buffers than are free.
+	// SendBuffers is the number of buffers for packets in flight and for fragments that Alloc has
+	// returned, for all peers together, 64 to 1<<20. A SendBuffers of 0 means the larger of
+	// Rules.WindowPackets and 4096. Each send buffer takes MTUBytes of memory, which most providers
+	// allocate only at its first use. A sole peer can use at most seven eighths of them. Of several
+	// peers, a peer gets one more send buffer only while it has fewer than are free.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. A RecvDepth
 	// of 0 means 1024.
@@ -72,9 +72,9 @@ type Config struct {
 	RecvBufferBytes int
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or unacknowledged
-	// send uses a descriptor. A FragmentsMax of 0 means 4096. If only one peer uses descriptors, this
-	// peer can use at most seven eighths of all descriptors. If several peers use descriptors, no peer
-	// can use more descriptors than are free.
+	// send uses a descriptor. A FragmentsMax of 0 means 4096. A sole peer can use at most seven
+	// eighths of them. Of several peers, a peer gets one more descriptor only while it has fewer than
+	// are free.
 	FragmentsMax int
 	// FragmentBytesMax is the size of the largest fragment that is sent or received, 1 KiB to less
 	// than 4 GiB. A FragmentBytesMax of 0 means 1 GiB.
@@ -101,9 +101,9 @@ type Config struct {
 	PeersPerHost int
 	// Advertise is the address that is announced to peers instead of the bound address, in the
 	// notation of Module.Dial. Advertise is needed, for example, if a NAT maps a public address to
-	// this host. An empty Advertise means the bound address. Peers use the advertised address to
-	// connect. If the peer's fabric reports source addresses of datagrams, as udp does, the peer sends
-	// its replies to the source address instead of the advertised address.
+	// this host. An empty Advertise means the bound address. Peers connect to the advertised address.
+	// A peer whose fabric reports source addresses, as udp does, replies to the source address of this
+	// module's datagrams.
 	Advertise string
 	// Label is a name of this module, at most 32 bytes long, that peers get with the connection
 	// request (see Request). The label is not authenticated.

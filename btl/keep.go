@@ -21,10 +21,10 @@ var keptCounters = [...]Counter{
 // Keep stores data in k until k.Release. The argument "data" of Keep is the message that was given
 // to the calling handler, or a part of this message. The result of k.Bytes does not change until
 // k.Release. Keep does not copy a message of one packet while fewer than Config.KeptPackets packets
-// are kept. Keep does not copy a larger message while at most Config.KeptPackets MiB of larger
-// messages are kept. If these limits are reached, or if data does not belong to the handler's
-// message, Keep copies data to memory of k, which later copies reuse. Keep returns ErrState if k
-// already holds data.
+// are kept. Keep does not copy a message of several packets while at most Config.KeptPackets MiB of
+// them are kept. If KeptPackets is reached, or data does not belong to the handler's message, Keep
+// copies data to memory of k, which later copies reuse. Keep returns ErrState if k already holds
+// data.
 func (m *Module) Keep(k *Kept, data []byte) error {
 	if k.in.Place() != keep.Nowhere {
 		return fmt.Errorf("%w: something is kept there", ErrState)
@@ -51,13 +51,13 @@ type Arrival struct {
 }
 
 // HandlePulled makes the module queue the messages of a tag for PullArrivals, instead of calling a
-// handler. A later call of Handle for the same tag replaces the queueing by a handler. At most
-// Config.KeptPackets packets, and at most Config.KeptPackets MiB of larger fragments, are queued
-// without a copy. Further messages are copied. While 65536 messages, or 256 MiB of copies, are
-// queued, Progress does nothing and Deadline returns Never. While the queue for PullArrivals is
-// full, the module reads no packets, so peers stop sending when their credits are used up. A
-// program that uses HandlePulled must call PullArrivals even while it waits for an event that is
-// not a message. HandlePulled returns ErrTag if the tag is out of range.
+// handler. A later call of Handle for the same tag replaces the queueing by a handler. The module
+// queues at most Config.KeptPackets packets, and at most Config.KeptPackets MiB of larger
+// fragments, without a copy, and copies all other queued messages. While 65536 messages, or 256 MiB
+// of copies, are queued, Progress does nothing and Deadline returns Never. While the queue for
+// PullArrivals is full, the module reads no packets, so peers stop sending when their credits are
+// used up. A program that uses HandlePulled must call PullArrivals even while it waits for an event
+// that is not a message. HandlePulled returns ErrTag if the tag is out of range.
 func (m *Module) HandlePulled(tag Tag) error {
 	if err := m.Handle(tag, nil); err != nil {
 		return err

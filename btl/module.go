@@ -168,8 +168,8 @@ type Limits struct {
 	MTUBytes         int // datagram size of the data channel
 }
 
-// Limits returns the module's size limits. Some of the limits are smaller for a peer whose MTU is
-// smaller than this module's MTU.
+// Limits returns the module's size limits. The limits of packet sizes are lower for a peer with a
+// smaller MTU.
 func (m *Module) Limits() Limits {
 	return Limits{
 		FragmentBytesMax: int(m.cfg.FragmentBytesMax),

@@ -43,8 +43,8 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 // arrived in one packet, takeFirst usually calls the fragment's handler at once, and the next call
 // of Progress updates the receive state. The fast receive is modelled on the usnic BTL of Open MPI
 // (btl_usnic_component_progress, btl_usnic_recv_fast). The result "more" of takeFirst reports
-// whether more completions might be available on channel c. The result "fast" reports whether this
-// call of Progress should end, and leave all remaining work to the next call.
+// whether more completions might be available on channel c. The result "fast" reports whether the
+// present Progress should end, and leave all remaining work to the next Progress.
 func (m *Module) takeFirst(c *port.Channel, n *int) (more, fast bool, _ error) {
 	got, err := c.Poll(m.all.Clock.Now, 1)
 	if got == 0 && err == nil {

@@ -91,8 +91,8 @@ func (m *Module) progress() (int, error) {
 	return m.goOn(n, mayFast)
 }
 
-// If the previous call of Progress was at least stoodLeast ago, LeaveLate restarts the timers of
-// packets that still wait in a batch.
+// If the previous call of Progress was at least stoodLeast ago, LeaveLate posts the packets of the
+// unfinished batch, and restarts their retransmission timers.
 const stoodLeast = 100 * time.Microsecond
 
 // goOn performs the rest of a call of Progress, beginning with the poll of the data channel. The
@@ -141,9 +141,9 @@ func (m *Module) goOn(n int, mayFast bool) (int, error) {
 	return n, nil
 }
 
-// restsOn completes a fast receive over a reliable fabric. If only polling is due, restsOn returns
-// true, and the following calls of Progress only poll, as before the fast receive. If a full call
-// of Progress is needed, restsOn returns false.
+// restsOn completes a fast receive over a reliable fabric. If the module has no work except
+// polling, restsOn returns true, and the next calls of Progress only poll. If the module has other
+// work, restsOn returns false.
 func (m *Module) restsOn() bool {
 	until := m.all.Rest.ResumeUntil()
 	if m.all.Clock.Now >= until || !m.all.Port.Data.MayRest(m.all.Clock.Now) ||

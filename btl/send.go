@@ -6,12 +6,12 @@ import "gobtl/btl/internal/peer"
 //
 //   - A single small fragment is posted to the fabric immediately, if the endpoint is connected,
 //     its queue is empty, its window is open and the command channel has room for a packet. A small
-//     fragment counts as single only if the endpoint has no burst of packets in flight.
+//     fragment counts as single if the endpoint has sent nothing in the present call of Progress
+//     (or since the latest call), and has no burst of packets in flight.
 //   - A fragment that fits into one packet but is too large for the command channel is posted
 //     immediately if the endpoint has at most two packets in flight.
-//   - Small fragments that are sent after a single small fragment share a packet. A packet
-//     of several small fragments is sent in the present call of Progress, or at the
-//     beginning of the next call.
+//   - Small fragments that are sent after a single small fragment share a packet. A packet of
+//     several small fragments is sent in the present or at the beginning of the next Progress.
 //   - Fragments that fit into one packet but are too large to share a packet are posted in batches,
 //     the last batch by the next call of Progress.
 //   - A fragment that is not sent in one of the ways above joins the endpoint's queue, an urgent

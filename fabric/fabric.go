@@ -364,7 +364,7 @@ type Info struct {
 	// variant of udp. If Wire is empty, two endpoints can communicate only if they have the same
 	// Provider.
 	Wire    string
-	Version string // the provider's or its library's version, for people
+	Version string // version of the provider or of its library, only for display
 	Fabric  string // network name ("127.0.0.0/8")
 	Domain  string // device name ("lo")
 	// Node is the Hints.Node that selected this Info. Src is the source address of the endpoints as

@@ -24,15 +24,15 @@ var (
 	// ErrBudget means that the reassembly memory reached its limit, BytesMax or PeerBytesMax of
 	// PoolConfig. After ErrBudget, the caller may repeat the call of Add with the same packet later.
 	ErrBudget = errors.New("frag: reassembly memory exhausted")
-	// ErrShare is an ErrBudget that the peer itself has caused, so that the pool could not help by
-	// freeing memory of its fellow peers. Causes of ErrShare are that the peer has reached
-	// PeerBytesMax or its limit on unfilled memory, or has sent a chunk too far ahead of the bytes
-	// that have arrived.
+	// ErrShare is an ErrBudget that the peer itself has caused, so that it would not help to free
+	// memory of other peers. Causes of ErrShare are that the peer has reached PeerBytesMax or its
+	// limit on unfilled memory, or has sent a chunk whose end is too far beyond the bytes of its
+	// fragment that have arrived.
 	ErrShare = fmt.Errorf("%w by the peer itself", ErrBudget)
 )
 
 // Scarce reports whether an error of Add or Reserve means that all peers together have used up the
-// pool's memory. ErrShare is not such an error, because the peer itself has caused it.
+// pool's memory. For an ErrShare, which one peer by itself has caused, Scarce returns false.
 func Scarce(err error) bool { return errors.Is(err, ErrBudget) && !errors.Is(err, ErrShare) }
 
 // ActiveMax is the largest number of unfinished fragments of one Assembler. ActiveMax is half of
@@ -62,11 +62,11 @@ type Assembler struct {
 type tally struct {
 	activeBytes int64
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
-	// allowanceBytes is how many bytes of memory that no chunk has filled the peer is allowed to use,
-	// in addition to a constant.
+	// allowanceBytes is the number of bytes by which the memory that is allocated for the peer's
+	// fragments, and not yet filled by chunks, may exceed a constant.
 	allowanceBytes int32
 	active         int16 // at most ActiveMax
-	starter        bool  // the memory of a fragment is only large enough for its first packet
+	starter        bool  // there is a fragment that beginStarter has begun
 }
 
 // Init makes the Assembler ready for a peer. Between two calls of Init, the caller must call Drop.
@@ -103,11 +103,11 @@ func (a *Assembler) ArrivedBytes() int64 {
 	return a.activeBytes - a.emptyBytes
 }
 
-// Add copies the payload of the chunk with header h to the buffer of its fragment. Decode must have
-// accepted the header h, and h must not have FlagPut. If the chunk completes the fragment, Add
-// returns the message, which the caller must release by Message.Release. While chunks of the
-// fragment are missing, Add returns nil instead of a message. The argument inOrder of Add says
-// whether the packet is the next in sequence from the peer.
+// Add copies the payload of the chunk with header h to the buffer of its fragment. The caller may
+// call Add only with a header h that Decode has accepted and that has no FlagPut. If the chunk
+// completes the fragment, Add returns the message, which the caller must release by
+// Message.Release. While chunks of the fragment are missing, Add returns nil instead of a message.
+// The argument inOrder of Add says whether the packet is the next in sequence from the peer.
 //
 // An error of Add leaves the Assembler unchanged. The caller must not acknowledge the packet if Add
 // returns an error. The errors ErrBudget and ErrSlot of Add are temporary. All errors of Add except
@@ -141,7 +141,7 @@ func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*M
 
 // The method "place" finds or creates the fragment of a received chunk of n bytes, and enlarges the
 // fragment's buffer if the chunk does not fit into it. If the argument "leaving" of the method
-// "place" is not nil, it is a fragment whose memory will be free before the chunk is added.
+// "place" is not nil, it is a fragment that the caller will release before it adds the chunk.
 func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	m *Message, chunk uint32, begun bool, err error,
 ) {
@@ -169,10 +169,10 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 }
 
 // AddLanded works like Add for a chunk that the fabric has already written to the reassembly buffer
-// of its fragment. The payload of the chunk has payloadBytes bytes. The fabric must have written
-// the chunk to memory that ChunkMemory has returned. AddLanded returns ErrNotBegun if the chunk
-// does not belong to an unfinished fragment, or if the fragment's buffer is too short for the
-// chunk.
+// of its fragment. The payload of the chunk has payloadBytes bytes. The caller may call AddLanded
+// only if the fabric has written the chunk to memory that ChunkMemory has returned. AddLanded
+// returns ErrNotBegun if the chunk does not belong to an unfinished fragment, or if the fragment's
+// buffer is too short for the chunk.
 func (a *Assembler) AddLanded(h *Header, payloadBytes int) (*Message, error) {
 	chunk, err := locate(h, payloadBytes)
 	if err != nil {
@@ -194,7 +194,7 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes int) (*Message, error) {
 }
 
 // BeginLanded works like AddLanded, for the first chunk that is added to a fragment. The argument
-// "mem" of BeginLanded is memory that Anticipate returned, to which the fabric must have written
+// "mem" of BeginLanded is memory that Anticipate has returned, and to which the fabric has written
 // the fragment's first chunk. BeginLanded returns ErrNotBegun if the memory "mem" is not the buffer
 // that the new fragment would get. The argument inOrder of BeginLanded, and all errors except
 // ErrNotBegun, have the same meaning as in Add.
@@ -262,9 +262,9 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 // payloads of the next chunks without a copy. The memory that ChunkMemory returns begins at the
 // given offset, has room for whole chunks with a total size of at most maxBytes, and ends before
 // the next chunk that was already received. ChunkMemory returns nil if no unfinished fragment has
-// the id fragID, or if no chunk of the fragment begins at the given offset. A further reason for a
-// nil result of ChunkMemory is that the chunk at the given offset was already received, or does not
-// fit in maxBytes or in the fragment's buffer.
+// the id fragID, or if no chunk of the fragment begins at the given offset. ChunkMemory also
+// returns nil if the chunk at the given offset was already received, or does not fit in maxBytes or
+// in the fragment's buffer.
 //
 // The fabric may write to the memory that ChunkMemory returned until a chunk in this memory is
 // added, or until the fragment is complete or discarded. If the fabric writes the payload of a

@@ -1,9 +1,9 @@
 package frag
 
 // Followers computes the headers of the chunks that follow a given chunk of a fragment and have the
-// same size as this chunk. The packets of these chunks must have consecutive packet numbers and
-// consecutive sequence numbers, and must carry no ACK. The headers of consecutive chunks differ
-// only in the packet number, the sequence number and the offset.
+// same size as this chunk. Followers can be used only if the packets of the chunks have consecutive
+// packet numbers and consecutive sequence numbers, and carry no ACK. The headers of consecutive
+// chunks differ only in the packet number, the sequence number and the offset.
 type Followers struct {
 	words [HeaderBytesMax / 8]uint64 // the next header, as encoded by Encode
 	step  uint64                     // payload bytes of each packet

@@ -94,8 +94,9 @@ const (
 )
 
 // The receiver chooses the handler for a fragment by the fragment's tag, which is in the header of
-// a Frag or a Chunk, or in a record of a Pack. Tags above TagUserMax belong to the transport, and
-// such a tag without a constant below is reserved. The header of a put or a Pack has tag 0.
+// a Frag or a Chunk, or in a record of a Pack. Tags above TagUserMax are for the transport. A tag
+// above TagUserMax is reserved if it has no constant below. The header of a put or a Pack has tag
+// 0.
 const (
 	TagUserMax = 0xEF // the largest tag that a caller may use
 	TagVoid    = 0xFE // an empty Frag that replaces a packet refused with a Nack

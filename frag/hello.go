@@ -87,8 +87,8 @@ type Hello struct {
 	DataCookie    []byte
 	Label         []byte // label that the sender's application chose; none if empty
 	// Moved is the encoded Name of a different module, to which the HelloAck redirects its receiver.
-	// This module is in the same operating-system process as the sender of the HelloAck. Moved is
-	// permitted only in a HelloAck to a peer that has announced FeatureKept.
+	// The module that Moved names is in the same operating-system process as the sender of the
+	// HelloAck. Moved is permitted only in a HelloAck to a peer that has announced FeatureKept.
 	Moved        []byte
 	AwayMs       uint32 // how long the sender may be silent while it computes, in ms
 	WindowPkts   uint32 // the sender's receive window, 1 to WindowMax

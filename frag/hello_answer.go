@@ -72,8 +72,8 @@ func RetryBytes(addrBytes, cookieBytes int) int {
 }
 
 // The constants below are the length of a Hello of version 1, and the offsets of the fields that
-// ForeignHello reads. In the names of these constants, the prefix "v1" stands for protocol version
-// 1, and the prefix "later" stands for all versions above 1.
+// ForeignHello reads. The prefix "v1" in the name of a constant stands for protocol version 1, and
+// the prefix "later" stands for all versions above 1.
 const (
 	v1HelloBytes  = 208
 	v1TagAt       = 32
@@ -88,7 +88,7 @@ const (
 // ForeignHello says whether the packet is a Hello of a foreign protocol version. The result f of
 // ForeignHello contains the fields of the Hello that are needed to answer it with a Reject. From a
 // Hello of a version above 1, ForeignHello reads only fields that have the same position in all
-// these versions.
+// versions above 1.
 func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	if len(pkt) < 2 || pkt[0] != Magic || Kind(pkt[1]&0x0F) != KindHello {
 		return Foreign{}, false

@@ -10,8 +10,9 @@ type OpCode uint8
 // Packets with the OpCode OpPart or OpPlaced are puts (packets with FlagPut). Packets with an
 // OpCode that is neither OpPart nor OpPlaced are of the kind Frag, without FlagPut.
 const (
-	// OpPart is a packet with data of a put that has a notice. The notice of a put is a short message
-	// that the receiver of the put passes to a handler when all bytes of the put have arrived.
+	// OpPart is a packet with data of a put that has a notice (a completion notification). The notice
+	// of a put is a short message that the receiver of the put passes to a handler when all bytes of
+	// the put have arrived.
 	OpPart OpCode = 1
 	// OpNotice carries the notice of a put, a message that the receiver passes to a handler when all
 	// bytes of the put have arrived. The tag of an OpNotice selects the handler, and the payload is

@@ -88,14 +88,15 @@ var ErrParts = errors.New("frag: no memory for another datagram in Parts")
 // partsMax is the largest number of incomplete datagrams of one peer.
 const partsMax = 32
 
-// PartPool limits the memory for incomplete datagrams of all peers of a module together. While a
-// peer needs memory that the pool lacks, a peer with much more memory loses datagrams.
+// PartPool limits the memory for incomplete datagrams of all peers of a module together. If the
+// pool has no memory left for a peer's slices, the pool discards incomplete datagrams of a peer in
+// a higher rank, which uses more memory.
 //
 //	ranks[0]    unused
 //	ranks[k]    peers with 2^(k-1) to 2^k - 1 bytes    Parts, Parts, Parts
 //
-// A peer has no rank if it has only a datagram that its next packet in sequence needs, because this
-// datagram is never discarded for others.
+// A peer has no rank if its only incomplete datagram is its next packet in sequence, because the
+// pool never discards this datagram for other peers.
 type PartPool struct {
 	bytesMax, bytes int
 	ranks           [partRanks]*Parts // the first peer of each rank
@@ -227,8 +228,8 @@ func (a *Parts) count(bytes int) {
 	}
 }
 
-// rankNow returns the rank of the peer's present number of bytes, or 0 if the peer has nothing that
-// may be discarded for other peers.
+// rankNow returns the rank of the peer's present number of bytes, or 0 if the peer has no
+// incomplete datagram that may be discarded for other peers.
 func (a *Parts) rankNow() int {
 	if len(a.list) == 0 || len(a.list) == 1 && a.inOrder != nil {
 		return 0
@@ -269,9 +270,10 @@ func (a *Parts) place(n seq.Num) bool {
 }
 
 // The method room makes sure that the pool has memory for sizeBytes of the datagram with the
-// sequence number n, and returns false if it has not. If there is too little memory, the method
-// room first discards incomplete datagrams of peers in a higher rank than this peer would have, and
-// then incomplete datagrams of this peer with sequence numbers above n.
+// sequence number n, and returns false if it has not. If the pool has too little memory, the method
+// room first discards incomplete datagrams of peers in a higher rank than this peer would have with
+// the additional bytes. Then the method room discards incomplete datagrams of this peer with
+// sequence numbers above n.
 func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	for a.pool.bytes+sizeBytes > a.pool.bytesMax {
 		if other := a.pool.above(rankOf(a.bytes + sizeBytes)); other != nil {
@@ -283,8 +285,8 @@ func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	return true
 }
 
-// The method above returns a peer of the highest rank, or nil if this rank does not exceed the
-// argument of the method above.
+// The method above returns a peer of the highest rank that has peers, or nil if no peer has a
+// higher rank than the argument "rank".
 func (p *PartPool) above(rank int) *Parts {
 	for r := partRanks - 1; r > rank; r-- {
 		if p.ranks[r] != nil {

@@ -27,9 +27,9 @@ type PoolConfig struct {
 	FragBytesMax uint32
 	// BytesMax limits the total size of the buffers of unfinished fragments, the buffers of unreleased
 	// messages, and the idle buffers. In addition to the memory that BytesMax permits, each Assembler
-	// may hold the first packet of one fragment that waits for memory (see Assembler.Reserve).
-	// BytesMax is at least FragBytesMax. The default of BytesMax is the larger of DefaultPoolBytesMax
-	// and FragBytesMax.
+	// may hold the first chunk of one fragment for which the pool has no memory yet (see
+	// Assembler.Reserve). BytesMax is at least FragBytesMax. The default of BytesMax is the larger of
+	// DefaultPoolBytesMax and FragBytesMax.
 	BytesMax int64
 	// PeerBytesMax limits the total size of the buffers of one Assembler's unfinished fragments.
 	// Because of PeerBytesMax, a peer with many unfinished fragments cannot take all reassembly
@@ -132,10 +132,10 @@ type Message struct {
 	// arrivedBytes is the number of bytes that received chunks have written to the buffer.
 	arrivedBytes int64
 	grownBytes   int64    // arrivedBytes when Stalled last saw progress
-	grownAt      int64    // the time of that progress; 0: Stalled has not seen the fragment yet
+	grownAt      int64    // when Stalled last saw progress; 0: Stalled has not seen the fragment
 	have         []uint64 // bit i: chunk i was received; for chunks with memory
 	mem          []byte
-	starter      bool // mem holds only the first packet, and counts in no limit
+	starter      bool // mem holds only the first chunk, and counts towards no limit
 	pool         *Pool
 	nextIdle     *Message
 }
@@ -300,8 +300,8 @@ func (p *Pool) beginClass(sizeBytes uint32) int {
 const growFactor = 4
 
 // grownClass returns the size class of the buffer to which a fragment's buffer is enlarged for a
-// chunk of n bytes that ends at the offset "end". The enlarged buffer has about growFactor times
-// the number of bytes that have arrived at most, unless the chunk needs a larger buffer.
+// chunk of n bytes that ends at the offset "end". The enlarged buffer has at most about growFactor
+// times as many bytes as have arrived, unless the chunk needs a larger buffer.
 func (m *Message) grownClass(end uint32, n int) int {
 	bytes := growFactor * min(m.capBytes(), m.arrivedBytes+int64(n))
 	return classOf(uint32(min(max(bytes, int64(end)), int64(m.sizeBytes))))

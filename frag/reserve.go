@@ -12,10 +12,10 @@ type Reservation struct {
 
 // Reserve checks a chunk of payloadBytes as Add does, and reserves memory for the chunk, but does
 // not add the chunk. A call of AddReserved with the Reservation succeeds unless a chunk is added
-// between Reserve and AddReserved. Reserve is for packets with chunks of two fragments, because the
-// receiver must accept either both chunks or neither. For the second chunk of a packet, the
-// argument "first" of Reserve is the Reservation of the packet's first chunk. For the first chunk
-// of a packet, the argument "first" of Reserve is nil.
+// between Reserve and AddReserved. A receiver calls Reserve for both chunks of a packet that
+// contains chunks of two fragments, because it must accept either both chunks or neither. For the
+// second chunk of a packet, the argument "first" of Reserve is the Reservation of the packet's
+// first chunk. For the first chunk of a packet, the argument "first" of Reserve is nil.
 //
 // If the packet's first chunk completes its fragment, the caller must release the completed Message
 // before adding the packet's second chunk. Until the completed Message is released, the buffers of

@@ -1,13 +1,14 @@
 package frag
 
 // The code in this file decides how much reassembly memory a fragment gets, and when. If the first
-// buffer of a fragment is too small for the whole fragment, the buffer may later grow into a memory
-// reserve, which only one fragment at a time uses.
+// buffer of a fragment is too small for the whole fragment, the buffer is enlarged later. Only one
+// fragment at a time may be enlarged into the memory reserve, which is the last FragBytesMax bytes
+// below each memory limit.
 
 // Unfilled memory is memory that is allocated for the fragments of a peer, but not yet filled by
 // received chunks. Each peer has a limit on its unfilled memory. A peer's limit on unfilled memory
-// is 1/emptyPart of the pool's memory, minus the memory reserve and the unfilled memory of all
-// peers except this one.
+// is 1/emptyPart of the rest of the pool's memory, which is BytesMax minus the memory reserve and
+// minus the unfilled memory of all other peers.
 const emptyPart = 16
 
 // beginLeast is the smallest size, in bytes, of the first buffer of a new fragment whose peer has
@@ -30,12 +31,13 @@ func (a *Assembler) fill(m *Message, bytes int64) {
 	a.allow(allowanceFactor * bytes)
 }
 
-// The allowance of a peer (Assembler.allowanceBytes) is the amount of allocated memory not yet
-// filled by chunks that the peer may use in addition to a constant. Each byte of a chunk that
-// arrives raises the allowance by allowanceFactor, up to allowanceMax. When memory is freed that no
-// chunk has filled, its size is subtracted from the peer's allowance, which can become negative. A
-// peer can therefore make the module allocate at most a constant plus a multiple of the bytes that
-// the peer sends.
+// The allowance of a peer (Assembler.allowanceBytes) is the number of bytes by which the memory
+// that is allocated for the peer's fragments, and not yet filled by chunks, may exceed a constant.
+// Each byte of a chunk that arrives raises the allowance by allowanceFactor, up to allowanceMax.
+// When a fragment is discarded before all of its memory is filled by chunks, the size of the
+// unfilled part is subtracted from the peer's allowance, which can become negative. A peer can
+// therefore make the module allocate at most a constant plus a multiple of the bytes that the peer
+// sends.
 const (
 	allowanceFactor = 16
 	allowanceMax    = 64 << 20
@@ -57,8 +59,8 @@ const (
 )
 
 // The method "far" reports whether a chunk of n bytes, which ends at the offset "end", is too far
-// ahead of the bytes of its fragment that have arrived. The receiver refuses a chunk that is too
-// far ahead.
+// ahead of the bytes of its fragment that have arrived. If the method "far" returns true, the
+// receiver refuses the chunk, as if it had no memory for the chunk.
 func (a *Assembler) far(arrivedBytes int64, end uint32, n int) bool {
 	ahead := aheadLeast + int64(min(max(a.allowanceBytes, 0), aheadMost))
 	return int64(end) > growFactor*(arrivedBytes+int64(n))+ahead
@@ -81,10 +83,10 @@ func (a *Assembler) addEmpty(bytes int64) {
 
 // The method "hoards" reports whether the peer exceeds the limit on allocated memory that no chunk
 // has filled. Without the limit on unfilled memory, a peer could take all reassembly memory by
-// sending only the first packets of many large fragments. A peer counts as exceeding its limit in
-// any case while the unfilled memory of its fellow peers exceeds half of the pool's memory without
-// the reserve. A peer's limit on unfilled memory is at most growFactor times GrowBytes plus the
-// peer's allowance.
+// sending only the first packets of many large fragments. Whatever a peer uses, it counts as
+// exceeding its limit on unfilled memory while the unfilled memory of all other peers exceeds half
+// of the pool's memory (not counting the memory reserve). A peer's limit on unfilled memory is at
+// most growFactor times GrowBytes plus the peer's allowance.
 func (a *Assembler) hoards() bool {
 	a.need()
 	p := a.pool
@@ -135,9 +137,9 @@ func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Me
 
 // Supersede must be called after a chunk of the fragment fragID has caused ErrSlot. Supersede
 // discards the unfinished fragment in the table entry that fragment fragID needs, if the id of the
-// unfinished fragment is lower than fragID. The sender has ended the discarded fragment, because
-// the protocol permits fragment n to begin only after all fragments with ids up to n-ActiveMax have
-// ended.
+// unfinished fragment is lower than fragID. The unfinished fragment can be discarded, because its
+// sender has completed or cancelled it: the protocol permits a sender to begin fragment n only
+// after all its fragments with ids up to n-ActiveMax have ended.
 func (a *Assembler) Supersede(fragID uint32) {
 	if len(a.slots) == 0 {
 		return
@@ -148,9 +150,9 @@ func (a *Assembler) Supersede(fragID uint32) {
 	}
 }
 
-// The method "lack" returns nil if a fragment can get a number of additional bytes, so that at
-// least reserveBytes of each memory limit stay free. If an additional allocation would leave less
-// than reserveBytes of a memory limit free, the method "lack" returns ErrBudget or ErrShare.
+// The method "lack" is called when an allocation of the given size would leave less than
+// reserveBytes of a memory limit free. The method "lack" returns ErrBudget if the limit is BytesMax
+// of the pool, and ErrShare if the limit is PeerBytesMax of the peer.
 func (a *Assembler) lack(bytes, reserveBytes int64) error {
 	if a.pool.activeBytes+bytes > a.pool.cfg.BytesMax-reserveBytes {
 		return ErrBudget
@@ -222,11 +224,13 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) error {
 	return nil
 }
 
-// beginStarter begins a fragment whose memory does not count towards any memory limit. beginStarter
-// is for a packet that contains the last chunk of one fragment and the first chunk of a second
-// fragment. The buffer that beginStarter allocates holds only the first chunk of the new fragment.
-// Each peer may have at most one unfinished fragment that beginStarter has begun. If the peer
-// already has an unfinished fragment that beginStarter has begun, beginStarter returns nil.
+// beginStarter begins a fragment without checking the memory limits. If a packet contains the last
+// chunk of fragment A and the first chunk of fragment B, and the memory limits leave no room for B,
+// the receiver calls beginStarter for B, so that it need not refuse the packet and thereby A. The
+// buffer that beginStarter allocates holds only the first chunk of fragment B, and counts towards
+// no memory limit. Each peer may have at most one unfinished fragment that beginStarter has begun.
+// If the peer already has an unfinished fragment that beginStarter has begun, beginStarter returns
+// nil.
 func (a *Assembler) beginStarter(h *Header, n int) *Message {
 	if a.starter || h.OffsetBytes != 0 {
 		return nil
@@ -239,7 +243,7 @@ func (a *Assembler) beginStarter(h *Header, n int) *Message {
 }
 
 // The method "settle" gives a fragment that beginStarter has begun a larger buffer from the pool,
-// which has at least "end" bytes. The same memory limits apply to this larger buffer as to the
+// which has at least "end" bytes. The larger buffer counts towards the same memory limits as the
 // first buffer of a new fragment.
 func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) error {
 	p := a.pool

@@ -5,10 +5,11 @@ package frag
 const growsBy = 64
 
 // Stalled returns the total size, in bytes, of the buffers of fragments that have made no progress
-// after the time "since". The result "before" of Stalled counts only the fragments that began
-// before the fragment "next". The caller calls Stalled periodically, with the current time "now"
-// and an earlier time "since". When Stalled examines a fragment for the first time, the fragment
-// counts as having made progress. Both times are above 0, in any unit.
+// after the time "since". The result "before" of Stalled counts only the fragments whose ids are
+// lower than the id "next". The caller calls Stalled periodically, with the current time "now" and
+// an earlier time "since". When Stalled examines a fragment for the first time, the fragment counts
+// as having made progress. The times "now" and "since" are above 0, and have the same unit, which
+// the caller chooses.
 func (a *Assembler) Stalled(now, since int64, next uint32) (all, before int64) {
 	for _, m := range a.slots {
 		switch {

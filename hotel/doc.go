@@ -1,9 +1,9 @@
 // Package hotel is a table of timers, each with a value. To start a timer, Checkin stores a value
 // (the guest) with a time-out in a free table entry (a room), and returns the room number. Checkout
 // removes a value by its room number before the time-out. Evict removes and returns values whose
-// time-out has expired. Package hotel is made for retransmission timers, which are started when a
-// packet is sent, and are stopped when the packet is acknowledged. Package hotel expects that
-// nearly every timer is stopped long before its time-out.
+// time-out has expired. Package hotel is made for retransmission timers: the caller starts a timer
+// when it sends a packet, and stops the timer when the packet is acknowledged, which nearly always
+// happens long before the time-out.
 //
 // Package hotel has the same operations as Open MPI's opal_hotel, with the same names. Package
 // hotel differs from opal_hotel in three properties. The first difference from opal_hotel is that

@@ -88,7 +88,7 @@ func (w *wheel) take(now mono.Time, stay time.Duration) (generation uint32) {
 		tick++
 	}
 	if tick >= w.limit {
-		w.turn() // the wheel turns only when necessary; the tick may be near now
+		w.turn() // a turn raises the limit, and the tick may then be below it
 	}
 	if at := w.instant(tick); at < w.next {
 		w.next = at

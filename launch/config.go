@@ -18,8 +18,8 @@ const (
 // environment variables with the prefix GOBTL_.
 const (
 	// LauncherVariable names the environment variable that selects the launcher if the environment has
-	// variables of several launchers. The value of this environment variable can be "pmi", "ompi" or
-	// "none".
+	// variables of several launchers. The value of the environment variable BTL_LAUNCHER can be "pmi",
+	// "ompi" or "none".
 	LauncherVariable = "BTL_LAUNCHER"
 	// RendezvousVariable names the environment variable with the address "HOST:PORT" at which rank 0
 	// listens for the ranks of the job. The user must set the environment variable RendezvousVariable

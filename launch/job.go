@@ -20,7 +20,7 @@ type Job struct {
 	nodes      []int  // node of each rank
 	locals     []int  // ranks on this node, ascending
 
-	lock   sync.Mutex // held by the call that talks to the launcher
+	lock   sync.Mutex // held by the call that waits for a reply of the launcher
 	link   *link      // nil without a launcher
 	meet   *rendezvous
 	pieces int // maximum size of one part of a value, in bytes
@@ -326,7 +326,7 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	defer j.lock.Unlock()
 	if j.ended {
 		if line == "" {
-			return nil // the launcher got the message before Finalize ended
+			return nil // the launcher got the line cmd=abort before Finalize ended
 		}
 		return ErrFinalized
 	}

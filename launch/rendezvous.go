@@ -30,9 +30,9 @@ const (
 	// For at least the time proofLeast, the server does not close an unauthenticated connection in
 	// favour of a new connection from a different host.
 	proofLeast = 100 * time.Millisecond
-	// outboxBytesMax is the largest total size, in bytes, of the replies that wait in the server's
-	// queue until a rank reads them. A rank that follows the protocol reads the reply to each request
-	// before it sends the next request.
+	// outboxBytesMax is the largest total size, in bytes, of the replies to one rank that the server
+	// queues until the rank reads them. A rank that follows the protocol reads the reply to each
+	// request before it sends the next request.
 	outboxBytesMax = 64 << 10
 	// flushTime is the time that the server gives a rank to read the rank's last replies, before the
 	// server closes the rank's connection.
@@ -127,11 +127,13 @@ func (r *rendezvous) accept() {
 }
 
 // makeRoom reports whether the server can accept one more unauthenticated connection from the given
-// host. If the limit on unauthenticated connections is reached, makeRoom must close one of these
-// connections. If the given host has more unauthenticated connections than the job has ranks,
-// makeRoom closes the oldest unauthenticated connection of the given host. If the given host has
-// fewer, makeRoom chooses the oldest unauthenticated connection of the host with the most
-// unauthenticated connections, but closes this connection only if it is older than proofLeast.
+// host. When the server has its largest number of unauthenticated connections, makeRoom first
+// closes an unauthenticated connection. If the given host has more unauthenticated connections than
+// the job has ranks, makeRoom closes the oldest unauthenticated connection of the given host. If
+// the given host has at most as many unauthenticated connections as the job has ranks, makeRoom
+// chooses the oldest unauthenticated connection of the host with the most unauthenticated
+// connections. If the chosen connection is younger than proofLeast, makeRoom does not close it and
+// returns false.
 func (r *rendezvous) makeRoom(host string) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()

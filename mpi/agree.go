@@ -10,8 +10,8 @@ import (
 
 const (
 	// A vote can arrive from a rank before this rank has created the communicator to which the vote
-	// belongs. For each sender, this rank stores at most earlyMax such early votes, which are votes
-	// for communicators that this rank has not created yet.
+	// belongs. For each sender, this rank stores at most earlyMax votes for communicators that this
+	// rank has not created yet (early votes).
 	earlyMax = 1024
 	// earlyBytesMax is the largest size in memory, in bytes, of all early votes of one sender
 	// together. If a single vote exceeds earlyBytesMax, this rank stores only this vote of the sender.
@@ -133,7 +133,7 @@ type round struct {
 	make            bool // the round creates a communicator
 	own             notice
 	decision        notice
-	leader          int // rank that was sent the vote or the decision; -1: none
+	leader          int // rank to which this rank has sent its vote or the decision; -1: none
 	votes           map[int]notice
 }
 
@@ -241,7 +241,7 @@ func (e *engine) arrived(ctx context.Context, c *Comm) error {
 	if err == nil {
 		_, err = e.flushTo(ctx, c.ranks)
 	}
-	if err == nil { // Silent peers first answer whether they consider this rank dead.
+	if err == nil { // Wait until all probes of silent ranks are answered.
 		err = e.until(ctx, func() bool {
 			return !slices.ContainsFunc(f.asked, func(q question) bool { return within(q.rank) })
 		})

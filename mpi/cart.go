@@ -43,8 +43,8 @@ func DimsCreate(ranks int, dims []int) error {
 }
 
 // The function "factorize" fills the slice "factors" with non-increasing factors whose product is
-// n, and none of which exceeds "most". The function "factorize" reports whether it has found such
-// factors.
+// n, and none of which exceeds "most". If n is not a product of len(factors) factors of at most
+// "most", the function "factorize" returns false.
 func factorize(n, most int, factors []int) bool {
 	if len(factors) == 0 {
 		return n == 1
@@ -141,8 +141,9 @@ func (g *Cart) RankAt(at ...int) (int, error) {
 // the dimension "dim" of the grid (MPI_Cart_shift). In the dimension "dim", the coordinate of the
 // destination is the coordinate of the sender plus the argument "by". The result "from" is the rank
 // from which this rank receives, and the result "to" is the rank to which this rank sends. If the
-// source is beyond the edge of the grid, the result "from" is NoRank, and likewise "to" for the
-// destination. Shift returns ErrGrid if the grid has no dimension "dim".
+// source is beyond the edge of the grid, the result "from" is NoRank. If the destination is beyond
+// the edge of the grid, the result "to" is NoRank. Shift returns ErrGrid if the grid has no
+// dimension "dim".
 func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	if dim < 0 || dim >= len(g.dims) {
 		return NoRank, NoRank, fmt.Errorf("%w: dimension %d of %d", ErrGrid, dim, len(g.dims))
@@ -167,10 +168,10 @@ func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 }
 
 // Sub returns a part of the grid, such as a row or a plane (MPI_Cart_sub). The part has the
-// dimensions for which the value in the slice "keep" is true. In each dimension for which this
-// value is false, all ranks of the part have the same coordinate as this rank. All ranks of the
-// grid must call Sub with the same slice "keep". Sub returns ErrGrid if the length of the slice
-// "keep" is not the number of dimensions, and can also return all errors of Split.
+// dimensions for which the value in the slice "keep" is true. In each dimension for which the value
+// in the slice "keep" is false, all ranks of the part have the same coordinate as this rank. All
+// ranks of the grid must call Sub with the same slice "keep". Sub returns ErrGrid if the length of
+// the slice "keep" is not the number of dimensions, and can also return all errors of Split.
 func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 	if len(keep) != len(g.dims) {
 		return nil, g.refuse(fmt.Errorf("%w: %d dimensions, want %d", ErrGrid, len(keep), len(g.dims)))

@@ -18,8 +18,9 @@ const offersMax = 32
 
 // offer is the message with which a rank publishes its local addresses to all ranks of the job.
 type offer struct {
-	Host  string // equal for ranks that share their networks, also loopback
+	Host  string // ranks with the same Host share all networks, including loopback
 	Addrs []address
+	CPUs  string // the CPUs that the rank may use: see cpusText
 }
 
 // address is a local address that a rank can use.
@@ -35,7 +36,7 @@ type address struct {
 // The type "places" has the fabrics that a provider offers to this rank, and the addresses that
 // each rank of the job has published.
 type places struct {
-	infos  []fabric.Info // the fabrics of this rank, in the order of its offer
+	infos  []fabric.Info // the fabrics of this rank, in the order of offer.Addrs
 	offers []offer       // the offer of each rank; nil: all ranks are on one host
 }
 
@@ -45,7 +46,7 @@ func offerAll(ctx context.Context, job Job, infos []fabric.Info) (*places, error
 	if job.Nodes() < 2 {
 		return &places{infos: infos}, nil
 	}
-	own, p := offer{Host: string(launch.HostName())}, &places{}
+	own, p := offer{Host: string(launch.HostName()), CPUs: cpusText()}, &places{}
 	for _, info := range infos[:min(len(infos), offersMax)] {
 		if info.Provider == infos[0].Provider {
 			own.Addrs = append(own.Addrs, address{
@@ -82,6 +83,15 @@ func (p *places) pick(rank int) (fabric.Info, error) {
 	}
 	chosen := p.choose()
 	return p.infos[chosen[rank]], clash(p.offers, chosen, rank)
+}
+
+// The method "cpus" returns the CPUs that each rank may use, as the rank's cpusText tells them.
+func (p *places) cpus() []string {
+	texts := make([]string, len(p.offers))
+	for rank, o := range p.offers {
+		texts[rank] = o.CPUs
+	}
+	return texts
 }
 
 // The method "choose" chooses an address for each rank, and returns the index of each chosen
@@ -147,7 +157,7 @@ func reachOf(a address) reach {
 }
 
 // commonFormat returns an address format in which each rank has an address that ranks on other
-// hosts can use. If several formats fulfil this condition, commonFormat returns the format that
+// hosts can use. If all ranks have several formats in common, commonFormat returns the format that
 // comes first in the list of rank 0. If the ranks have no address format in common, commonFormat
 // returns an empty string.
 func commonFormat(offers []offer) string {

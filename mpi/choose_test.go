@@ -18,6 +18,9 @@ func other(src, network string) address {
 	return at("udp/ip4", src, network, "eth1")
 }
 
+// offerOf returns the offer of a rank, which does not tell its CPUs.
+func offerOf(host string, addrs ...address) offer { return offer{Host: host, Addrs: addrs} }
+
 // Each rank takes the address by which the others reach it, whatever the order of its devices.
 func TestChooseAddress(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -27,63 +30,63 @@ func TestChooseAddress(t *testing.T) {
 	}{
 		"docker0 first, the same everywhere": {
 			offers: []offer{
-				{"a", []address{docker("172.17.0.1"), eth("10.0.0.1"), lo()}},
-				{"b", []address{docker("172.17.0.1"), eth("10.0.0.2"), lo()}},
+				offerOf("a", docker("172.17.0.1"), eth("10.0.0.1"), lo()),
+				offerOf("b", docker("172.17.0.1"), eth("10.0.0.2"), lo()),
 			},
 			want: []string{"10.0.0.1", "10.0.0.2"},
 		},
 		"a network of its own first": {
 			offers: []offer{
-				{"a", []address{other("10.244.1.1", "10.244.1.0/24"), eth("10.0.0.1")}},
-				{"b", []address{other("10.244.2.1", "10.244.2.0/24"), eth("10.0.0.2")}},
-				{"b", []address{other("10.244.2.1", "10.244.2.0/24"), eth("10.0.0.2")}},
+				offerOf("a", other("10.244.1.1", "10.244.1.0/24"), eth("10.0.0.1")),
+				offerOf("b", other("10.244.2.1", "10.244.2.0/24"), eth("10.0.0.2")),
+				offerOf("b", other("10.244.2.1", "10.244.2.0/24"), eth("10.0.0.2")),
 			},
 			want: []string{"10.0.0.1", "10.0.0.2", "10.0.0.2"},
 		},
 		"no network in common": {
 			offers: []offer{
-				{"a", []address{other("10.1.0.1", "10.1.0.0/24"), docker("172.17.0.1")}},
-				{"b", []address{docker("172.17.0.1"), other("10.2.0.1", "10.2.0.0/24")}},
+				offerOf("a", other("10.1.0.1", "10.1.0.0/24"), docker("172.17.0.1")),
+				offerOf("b", docker("172.17.0.1"), other("10.2.0.1", "10.2.0.0/24")),
 			},
 			want: []string{"10.1.0.1", "10.2.0.1"},
 		},
 		"IPv6 alone in common": {
 			offers: []offer{
-				{"a", []address{docker("172.17.0.1"), six("2001:db8::1"), link("fe80::1%eth0"), lo()}},
-				{"b", []address{docker("172.17.0.1"), six("2001:db8::2"), link("fe80::2%eth0"), lo()}},
+				offerOf("a", docker("172.17.0.1"), six("2001:db8::1"), link("fe80::1%eth0"), lo()),
+				offerOf("b", docker("172.17.0.1"), six("2001:db8::2"), link("fe80::2%eth0"), lo()),
 			},
 			want: []string{"2001:db8::1", "2001:db8::2"},
 		},
 		"one host with two names": {
-			offers: []offer{{"a", []address{docker("172.17.0.1")}}, {"a", []address{docker("172.17.0.1")}}},
+			offers: []offer{offerOf("a", docker("172.17.0.1")), offerOf("a", docker("172.17.0.1"))},
 			want:   []string{"172.17.0.1", "172.17.0.1"},
 		},
 		"nothing but what all have": {
-			offers: []offer{{"a", []address{docker("172.17.0.1")}}, {"b", []address{docker("172.17.0.1")}}},
+			offers: []offer{offerOf("a", docker("172.17.0.1")), offerOf("b", docker("172.17.0.1"))},
 			want:   []string{"172.17.0.1", "172.17.0.1"},
 			err:    ErrAddress,
 		},
 		"the link, where the others are alike": {
 			offers: []offer{
-				{"a", []address{docker("172.17.0.1"), link("fe80::1%eth0"), lo()}},
-				{"b", []address{docker("172.17.0.1"), link("fe80::2%eth0"), lo()}},
+				offerOf("a", docker("172.17.0.1"), link("fe80::1%eth0"), lo()),
+				offerOf("b", docker("172.17.0.1"), link("fe80::2%eth0"), lo()),
 			},
 			want: []string{"172.17.0.1", "172.17.0.1"},
 			err:  ErrAddress,
 		},
 		"a link's own alone": {
 			offers: []offer{
-				{"a", []address{lo(), link("fe80::1%eth0")}}, {"b", []address{lo(), link("fe80::2%eth0")}},
+				offerOf("a", lo(), link("fe80::1%eth0")), offerOf("b", lo(), link("fe80::2%eth0")),
 			},
 			want: []string{"fe80::1%eth0", "fe80::2%eth0"},
 		},
 		"loopback": {
-			offers: []offer{{"a", []address{lo()}}, {"b", []address{eth("10.0.0.2")}}},
+			offers: []offer{offerOf("a", lo()), offerOf("b", eth("10.0.0.2"))},
 			want:   []string{"127.0.0.1", "10.0.0.2"},
 			err:    ErrAddress,
 		},
 		"IPv4 and IPv6": {
-			offers: []offer{{"a", []address{eth("10.0.0.1")}}, {"b", []address{six("2001:db8::2")}}},
+			offers: []offer{offerOf("a", eth("10.0.0.1")), offerOf("b", six("2001:db8::2"))},
 			want:   []string{"10.0.0.1", "2001:db8::2"},
 			err:    ErrAddress,
 		},

@@ -110,8 +110,8 @@ func (o *operation) end(err error) {
 	r.finish(err)
 }
 
-// The method "blame" adds to the error "err" of a message of a collective operation the rank with
-// which this rank exchanged the message.
+// The method "blame" returns the error "err" of a message of a collective operation, together with
+// the number of the rank with which this rank exchanged the message.
 func (c *Comm) blame(p *pml.Peer, err error) error {
 	world, unknown := c.e.rankOf(p)
 	switch {
@@ -211,7 +211,8 @@ func (c *Comm) refuse(err error) error {
 
 // The method "begin" begins a collective operation with the request r. If the argument "err" is not
 // nil, the arguments of the operation were invalid, and the method "begin" uses up a tag and
-// returns "err". The method "do" begins an operation in the same way, and waits for its end.
+// returns "err". The method "do" begins a collective operation like the method "begin", and in
+// addition waits for its end.
 func (c *Comm) begin(r *Request, p plan, err error) error {
 	if err != nil {
 		return c.refuse(err)

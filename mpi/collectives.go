@@ -16,11 +16,12 @@ import "context"
 // slices.
 //
 // If a rank receives data of an unexpected size, the operation returns ErrCount at this rank, and
-// the content of the output slice is undefined. The operation then returns ErrCount at the ranks
-// that need data from this rank as well. If a collective call fails because of its arguments, the
-// call sends no messages, but counts as one collective operation in the order of operations. The
-// ranks that need messages from a rank whose call has failed wait until their contexts end. The
-// collective operations that follow a failed call match at all ranks.
+// the content of the output slice is undefined. An operation that returns ErrCount at one rank also
+// returns ErrCount at the ranks that need data from that rank. If a collective call fails because
+// of its arguments, the call sends no messages, but counts as one collective operation in the order
+// of operations. The ranks that need messages from a rank whose call has failed wait until their
+// contexts end. The collective operations after a call that has failed because of its arguments
+// still match at all ranks.
 //
 // The input slice and the output slice of a collective operation must not overlap (ErrConfig), with
 // the following exceptions. In a reduction or a scan, the input slice and the output slice may be

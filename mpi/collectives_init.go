@@ -6,9 +6,9 @@ package mpi
 // operation, and may be called again whenever the operation has ended. All ranks must call the Init
 // functions in the same order, because the operations of the ranks match in the order of the Init
 // calls. Each rank may start the prepared operations in any order, and may call ordinary collective
-// operations in between. In the order of the Init calls, an Init call that returns an error counts
-// like a successful Init call. The errors of an Init function are ErrBusy and the errors that the
-// collective operation returns for invalid arguments.
+// operations between two starts. In the order of the Init calls, an Init call that returns an error
+// counts like a successful Init call. The errors of an Init function are ErrBusy and the errors
+// that the collective operation returns for invalid arguments.
 
 // BarrierInit prepares r for a Barrier.
 func BarrierInit(r *Request, c *Comm) error {

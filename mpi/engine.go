@@ -43,7 +43,7 @@ type engine struct {
 	asleep     bool // a call sleeps on the fabric, without mu
 	roused     bool // the sleeper was told to wake up
 	sleepUntil mono.Time
-	watched    <-chan struct{} // Done of the context whose end ends sleeps; nil: none
+	watched    <-chan struct{} // Done channel of the context whose end ends a sleep; nil: none
 	watching   func() bool     // ends the watch of watched
 	parked     *waiter         // calls that sleep while another call polls
 	spare      *waiter
@@ -176,7 +176,7 @@ func (e *engine) passAt(now mono.Time) int {
 func (e *engine) wait(ctx context.Context, w *waiter) error {
 	drives := false
 	defer func() {
-		if drives { // The poll did not return normally: see operation.fold.
+		if drives { // A function of the program has panicked or ended the goroutine: see operation.fold.
 			e.driving = false
 		}
 		e.handOver()
@@ -361,9 +361,9 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 }
 
 // rankOf returns the world rank of a peer. For a connection that the peer has opened, rankOf reads
-// the rank from the label of the peer's module. rankOf trusts this label only if this process's own
-// connection to the rank leads to the same endpoint as the peer's connection. For a peer that is
-// not a rank of this job, rankOf returns ErrStranger.
+// the rank from the label of the peer's module. rankOf trusts the label of a peer's module only if
+// this process's own connection to the named rank leads to the same endpoint as the peer's
+// connection. For a peer that is not a rank of this job, rankOf returns ErrStranger.
 func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	if m, ok := p.Context.(*member); ok {
 		if m.second {

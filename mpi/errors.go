@@ -73,8 +73,8 @@ var (
 	ErrContexts = errors.New("mpi: no communicators left")
 )
 
-// errDecided is the reason for the death of a rank if this rank has learned of the death from a
-// message of a surviving rank.
+// errDecided is the error that is recorded for a dead rank if a message of a surviving rank has
+// reported the death.
 var errDecided = fmt.Errorf("%w: the others have agreed so", pml.ErrPeer)
 
 // OpError reports that the function of an Op has panicked. An OpError wraps ErrOp.

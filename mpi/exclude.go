@@ -17,16 +17,17 @@ const (
 	refusedExcluded                   // a rank that is considered dead
 )
 
-// When a rank has become silent, this rank asks the silent rank whether it considers this rank
-// dead. The rank that asks waits for the answer of the silent rank at most for the time askMost, or
-// for PeerTimeout if PeerTimeout is shorter.
+// A rank that does not answer any more (a silent rank) may itself consider this rank dead. This
+// rank therefore sends a probe to each silent rank (see the type "question"), and waits for the
+// answer for at most the shorter of askMost and PeerTimeout.
 const askMost = 5 * time.Second
 
-// A silent rank, which does not answer any more, might consider this rank dead, because this rank
-// is silent from the point of view of the silent rank. A question is a new connection to the silent
-// rank, to find out whether the silent rank considers this rank dead. A silent rank that considers
-// this rank dead refuses the connection. If the silent rank does not refuse the connection, this
-// rank records the silent rank as dead, because messages in transit to the silent rank are lost.
+// A question is a probe of a silent rank, which is a rank that does not answer any more. After a
+// network failure between two ranks, each of them is silent for the other, and the silent rank may
+// therefore consider this rank dead. The probe is a new connection to the silent rank, which
+// refuses the connection (refusedExcluded) if it considers this rank dead. After any other outcome
+// of the probe, this rank records the silent rank as dead, because messages in transit to the
+// silent rank are lost.
 type question struct {
 	rank  int
 	peer  *pml.Peer
@@ -71,9 +72,11 @@ func saysExcluded(why error) bool {
 		errors.As(why, &refused) && refused.Code == refusedExcluded
 }
 
-// memberGone is called when the connection (endpoint) to a rank has ended, and records the rank as
-// dead or asks whether the rank considers this rank dead. If the rank is already recorded as dead,
-// memberGone does nothing.
+// memberGone is called when the connection (endpoint) to a rank has ended. If the rank has become
+// silent, memberGone sends a probe to it (see the method "ask"). If the rank has ended the
+// connection because it considers this rank dead, memberGone ends this rank's participation in the
+// job. If the connection has ended for another reason, memberGone records the rank as dead. If the
+// rank is already recorded as dead, memberGone does nothing.
 func (e *engine) memberGone(p *pml.Peer, m *member) {
 	f, why := &e.failures, p.Err()
 	inOrder := errors.Is(why, btl.ErrPeerClosed) || errors.Is(why, btl.ErrClosed)
@@ -89,17 +92,17 @@ func (e *engine) memberGone(p *pml.Peer, m *member) {
 	}
 }
 
-// The method "lost" reports whether a rank is dead, or is a silent rank that this rank has asked
-// whether it considers this rank dead. No message can arrive any more from a rank for which the
+// The method "lost" reports whether a rank is dead, or is a silent rank to which this rank has sent
+// a probe (see the type "question"). No message can arrive any more from a rank for which the
 // method "lost" returns true.
 func (f *failures) lost(rank int) bool {
 	asked := func(q question) bool { return q.rank == rank }
 	return f.dead[rank] != nil || slices.ContainsFunc(f.asked, asked)
 }
 
-// The method "ask" asks a rank that does not answer any more whether it considers this rank dead.
-// When the silent rank has answered, or when askMost has passed, this rank informs the other ranks
-// of the silent rank's death.
+// The method "ask" sends a probe to a silent rank, to find out whether the silent rank considers
+// this rank dead. Unless the silent rank considers this rank dead, lookAtAnswers later records the
+// silent rank as dead, and informs the other ranks.
 func (e *engine) ask(rank int, why error) {
 	now := e.now()
 	ep, err := e.m.Connect(now, e.names[rank])
@@ -116,9 +119,10 @@ func (e *engine) ask(rank int, why error) {
 	}
 }
 
-// lookAtAnswers evaluates the answers of silent ranks to the question whether the silent ranks
-// consider this rank dead. Unless the asked rank has answered that it considers this rank dead,
-// this rank records the asked rank as dead.
+// lookAtAnswers ends the probes of silent ranks that were answered or have reached their time
+// limit, and records the probed ranks as dead. If a silent rank has answered that it considers this
+// rank dead, memberGone has already ended this rank's participation in the job, and lookAtAnswers
+// is not called.
 func (e *engine) lookAtAnswers() {
 	f, now := &e.failures, e.now()
 	var over []question

@@ -49,11 +49,11 @@ type failures struct {
 	onDeath func(why error)
 	leaving bool // all ranks finalize: an orderly end is no failure
 	comms   map[uint64]*Comm
-	freed   []*Comm // freed communicators that had rounds, the oldest first
+	freed   []*Comm // freed communicators with agreement rounds, the oldest first
 	rounds  map[roundKey]*round
 	early   map[int]*earlyVotes // votes in unknown communicators, by sender
 	parts   map[int][]*assembly // incomplete notices, by sender
-	perPart int                 // dead ranks in a part of a notice; 0: as many as fit
+	perPart int                 // limit of dead ranks in one part of a notice; 0: all that fit
 	tellAll int                 // replaces noticeAllRanks; 0: noticeAllRanks applies
 }
 
@@ -299,8 +299,8 @@ func (e *engine) revoke(context uint64) {
 	f.untold, f.news = true, true
 }
 
-// tellRevoked forwards the revocations that this rank knows to neighbouring ranks, until all are
-// forwarded or the transport accepts no more messages for now.
+// tellRevoked forwards all known revocations to the neighbouring ranks (see eachNeighbour). If the
+// transport accepts no more messages for now, a later call of tellRevoked forwards the rest.
 func (e *engine) tellRevoked() {
 	f := &e.failures
 	if f.untold = false; f.told == nil {

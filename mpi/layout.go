@@ -232,7 +232,7 @@ func (s *shape) Scatter(from []byte, at int) {
 	}
 }
 
-// The method "numbers" reports whether each block of the layout has eight bytes, and whether a part
+// The method "numbers" returns true if each block of the layout has eight bytes, and the given part
 // of the message begins and ends at the edge of a block.
 func (s *shape) numbers(bytes, at int) bool { return s.block == 8 && (bytes|at)%8 == 0 }
 

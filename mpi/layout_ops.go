@@ -56,7 +56,7 @@ func (l *Layout[T]) RecvInit(r *Request, c *Comm, from, tag int) error {
 // same number of values. A collective operation with layouts copies the values once more than the
 // same operation with slices.
 func (l *Layout[T]) Bcast(ctx context.Context, c *Comm, root int) error {
-	data := l.packed() // receivers, too: values that do not arrive stay the same
+	data := l.packed() // also at receivers: values that do not arrive keep their old contents
 	err := Bcast(ctx, c, data, root)
 	if c.rank != root && (err == nil || errors.Is(err, ErrCount)) {
 		l.Unpack(data)
@@ -108,9 +108,9 @@ func (l *Layout[T]) Get(ctx context.Context, w *Window[T], from, at int) error {
 	return l.eachBlock(func(data []T, offset int) error { return w.Get(ctx, data, from, at+offset) })
 }
 
-// Accumulate begins to combine the layout's values with values of a rank's memory in a window. The
-// indexes in the rank's memory are the same as in Put. The errors of Accumulate are those of
-// Window.Accumulate.
+// Accumulate begins to combine the layout's values with values of a rank's memory in a window.
+// Layout.Accumulate uses the same indexes in the rank's memory as Layout.Put. The errors of
+// Accumulate are those of Window.Accumulate.
 func (l *Layout[T]) Accumulate(ctx context.Context, w *Window[T], to, at int, op Op[T]) error {
 	return l.eachBlock(func(data []T, offset int) error {
 		return w.Accumulate(ctx, data, to, at+offset, op)

@@ -20,8 +20,8 @@ const filesForPeer = 4
 const filesAfter = time.Second
 
 // limitOfFiles tests whether this process can open the given number of files in addition to its
-// open files. If a limit of the process or the host is too low to open so many files, limitOfFiles
-// returns a text that names the limit, and otherwise an empty string.
+// open files. If a limit of the process or the host does not allow the given number of further open
+// files, limitOfFiles returns a text that names the limit, and otherwise an empty string.
 func limitOfFiles(files int) string {
 	for range files {
 		f, err := os.Open(os.DevNull)

@@ -42,8 +42,8 @@ func TestFilesForSharing(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
 		t.Fatal(err)
 	}
-	some, errSome := chooseNetwork(t.Context(), alike{20}, fabric.Hints{})
-	more, errMore := chooseNetwork(t.Context(), alike{60}, fabric.Hints{})
+	some, _, errSome := chooseNetwork(t.Context(), alike{20}, fabric.Hints{})
+	more, _, errMore := chooseNetwork(t.Context(), alike{60}, fabric.Hints{})
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}

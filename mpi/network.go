@@ -27,46 +27,54 @@ const memoryProvider = "shm"
 const sharingRanksMax = 128
 
 // A wish is the message in which a rank tells all other ranks which provider its Config names and
-// which shared memory it sees, so that all ranks can choose the same provider.
+// which shared memory it sees, so that all ranks can choose the same provider. A wish also says
+// which CPUs the rank may use.
 type wish struct {
 	Provider string // the provider in the rank's Config, if any
 	Memory   string // identity of the shared memory that the rank can use
-	Lack     string // an obstacle to shared memory outside of the program
+	Lack     string // reason outside of the program why the rank cannot use shared memory
+	CPUs     string // the CPUs that the rank may use: see cpusText
 }
 
 // chooseNetwork returns the provider that all ranks of a job use. If the Config of some rank names
 // a provider, all ranks of the job use that provider. If no Config names a provider, all ranks use
-// shared memory if they see the same shared memory, and otherwise UDP.
-func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, error) {
+// shared memory if they see the same shared memory, and otherwise UDP. For a job on one host,
+// chooseNetwork also returns the CPUs that each rank may use, as the rank's cpusText tells them.
+func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (n Network, cpus []string,
+	err error,
+) {
 	switch {
 	case hints.Provider != "" && (job.Nodes() != 1 || job.Size() == 1):
-		return Network{hints.Provider, "the configuration names it"}, nil
+		return Network{hints.Provider, "the configuration names it"}, nil, nil
 	case job.Nodes() != 1:
-		return Network{fabric.Sockets(), fmt.Sprintf("the job is on %d hosts", job.Nodes())}, nil
+		n = Network{fabric.Sockets(), fmt.Sprintf("the job is on %d hosts", job.Nodes())}
+		return n, nil, nil
 	case job.Size() == 1:
-		return Network{fabric.Sockets(), "the job has one rank"}, nil
+		return Network{fabric.Sockets(), "the job has one rank"}, nil, nil
 	}
-	mine := wish{Provider: hints.Provider}
+	mine := wish{Provider: hints.Provider, CPUs: cpusText()}
 	if hints.Node == "" && hints.Domain == "" && job.Size() <= sharingRanksMax {
 		mine.Memory, mine.Lack = sharedMemory(job.Size())
 	}
 	value, err := json.Marshal(mine)
 	if err != nil {
-		return Network{}, fmt.Errorf("mpi: %w", err)
+		return n, nil, fmt.Errorf("mpi: %w", err)
 	}
 	values, err := job.Exchange(ctx, "mpi-network", value)
 	if err != nil {
-		return Network{}, fmt.Errorf("mpi: %w", err)
+		return n, nil, fmt.Errorf("mpi: %w", err)
 	}
-	wishes := make([]wish, len(values))
+	wishes, cpus := make([]wish, len(values)), make([]string, len(values))
 	for rank, value := range values {
 		if err := json.Unmarshal(value, &wishes[rank]); err != nil {
-			return Network{}, fmt.Errorf("%w: rank %d wishes for %.80q", ErrAddress, rank, value)
+			return n, nil, fmt.Errorf("%w: rank %d wishes for %.80q", ErrAddress, rank, value)
 		}
 		wishes[rank].Lack = plain.Line(wishes[rank].Lack)
 		wishes[rank].Provider = plain.Line(wishes[rank].Provider)
+		cpus[rank] = wishes[rank].CPUs
 	}
-	return agreeOnNetwork(wishes)
+	n, err = agreeOnNetwork(wishes)
+	return n, cpus, err
 }
 
 // agreeOnNetwork chooses a provider from the messages (wishes) of all ranks, and the result is the

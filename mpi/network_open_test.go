@@ -3,11 +3,13 @@ package mpi
 import (
 	"context"
 	"errors"
-	"runtime"
+	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
 	"gobtl/fabric"
+	"gobtl/internal/waiting"
 )
 
 // memoryStub stands in for the provider of shared memory, which the tests of this package have not
@@ -56,12 +58,36 @@ func (j hostJob) Exchange(_ context.Context, _ string, mine []byte) ([][]byte, e
 	return all, nil
 }
 
-// Ranks that are more than the processors of their host know that.
+// Ranks that share CPUs and are more than these CPUs know that. Ranks that are bound to a CPU each
+// are not crowded, however few CPUs each rank may use.
 func TestCrowded(t *testing.T) {
-	cpus := runtime.NumCPU()
-	if crowded(hostJob{cpus}) || !crowded(hostJob{cpus + 1}) {
-		t.Errorf("%d processors: %d ranks are crowded: %v, %d: %v", cpus, cpus,
-			crowded(hostJob{cpus}), cpus+1, crowded(hostJob{cpus + 1}))
+	mine, cpus := cpusText(), ones(waiting.CPUs())
+	other := new(big.Int).Lsh(waiting.CPUs(), 700).Text(16)
+	every := new(big.Int).Or(waiting.CPUs(), new(big.Int).Lsh(waiting.CPUs(), 700)).Text(16)
+	same := func(text string, n int) []string { return slices.Repeat([]string{text}, n) }
+	for _, tc := range []struct {
+		name  string
+		texts []string
+		want  bool
+	}{
+		{"a rank for each CPU", same(mine, cpus), false},
+		{"a rank too many", same(mine, cpus+1), true},
+		{"the others on other CPUs", append(same(mine, cpus), same(other, 3*cpus)...), false},
+		{"the others on more CPUs", append(same(mine, cpus), same(every, cpus)...), false},
+		{"too many on more CPUs", append(same(mine, cpus), same(every, cpus+1)...), true},
+		{"ranks that do not tell", append(same(mine, cpus), ""), true},
+		{"no number", append(same(mine, cpus), "many"), true},
+		{"a negative number", append(same(mine, cpus), "-1"), true},
+		{"an endless number", append(same(mine, cpus), strings.Repeat("1", 1<<20)), true},
+		{"one rank", nil, false},
+	} {
+		if got := crowded(hostJob{len(tc.texts)}, tc.texts); got != tc.want {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+	_, texts, err := chooseNetwork(t.Context(), hostJob{cpus + 1}, fabric.Hints{Provider: "udp"})
+	if err != nil || !crowded(hostJob{cpus + 1}, texts) {
+		t.Errorf("the CPUs of the ranks are %q, %v", texts, err)
 	}
 }
 
@@ -77,7 +103,7 @@ func TestMemoryThatDoesNotOpen(t *testing.T) {
 		{errors.New("belongs to user 4711"), "udp", "belongs to user 4711"},
 	} {
 		stub.fails = tc.fails
-		got, err := chooseNetwork(t.Context(), hostJob{20}, fabric.Hints{})
+		got, _, err := chooseNetwork(t.Context(), hostJob{20}, fabric.Hints{})
 		if err != nil || got.Provider != tc.want || !strings.Contains(got.Reason, tc.reason) {
 			t.Errorf("%v: %+v, %v", tc.fails, got, err)
 		}

@@ -6,6 +6,11 @@ import (
 	"testing"
 )
 
+// wants returns the wish of a rank, which does not tell its CPUs.
+func wants(provider, memory, lack string) wish {
+	return wish{Provider: provider, Memory: memory, Lack: lack}
+}
+
 // The ranks of one host use shared memory if all of them see the same memory, and no rank asks for
 // another provider.
 func TestAgreeOnNetwork(t *testing.T) {
@@ -14,22 +19,24 @@ func TestAgreeOnNetwork(t *testing.T) {
 		want   string
 		err    error
 	}{
-		"all see the same":      {[]wish{{"", "a", ""}, {"", "a", ""}, {"", "a", ""}}, "shm", nil},
-		"one in a container":    {[]wish{{"", "a", ""}, {"", "a", ""}, {"", "b", ""}}, "udp", nil},
-		"one without":           {[]wish{{"", "a", ""}, {"", "", ""}}, "udp", nil},
-		"the first one without": {[]wish{{"", "", ""}, {"", "a", ""}}, "udp", nil},
-		"none has":              {[]wish{{"", "", ""}, {"", "", ""}}, "udp", nil},
-		"one with few files":    {[]wish{{"", "a", ""}, {"", "a", "few"}}, "udp", nil},
-		"one names another":     {[]wish{{"", "a", ""}, {"ofi/tcp", "a", ""}}, "ofi/tcp", nil},
-		"all name it":           {[]wish{{"udp", "a", ""}, {"udp", "a", ""}}, "udp", nil},
+		"all see the same": {slices.Repeat([]wish{wants("", "a", "")}, 3), "shm", nil},
+		"one in a container": {
+			[]wish{wants("", "a", ""), wants("", "a", ""), wants("", "b", "")}, "udp", nil,
+		},
+		"one without":           {[]wish{wants("", "a", ""), wants("", "", "")}, "udp", nil},
+		"the first one without": {[]wish{wants("", "", ""), wants("", "a", "")}, "udp", nil},
+		"none has":              {[]wish{wants("", "", ""), wants("", "", "")}, "udp", nil},
+		"one with few files":    {[]wish{wants("", "a", ""), wants("", "a", "few")}, "udp", nil},
+		"one names another":     {[]wish{wants("", "a", ""), wants("ofi/tcp", "a", "")}, "ofi/tcp", nil},
+		"all name it":           {[]wish{wants("udp", "a", ""), wants("udp", "a", "")}, "udp", nil},
 		"they do not agree": {
-			[]wish{{"udp", "a", ""}, {"", "a", ""}, {"shm", "a", ""}}, "", ErrConfig,
+			[]wish{wants("udp", "a", ""), wants("", "a", ""), wants("shm", "a", "")}, "", ErrConfig,
 		},
 		"as many as share": {
-			slices.Repeat([]wish{{"", "a", ""}}, sharingRanksMax), "shm", nil,
+			slices.Repeat([]wish{wants("", "a", "")}, sharingRanksMax), "shm", nil,
 		},
 		"more than that": {
-			slices.Repeat([]wish{{"", "a", ""}}, sharingRanksMax+1), "udp", nil,
+			slices.Repeat([]wish{wants("", "a", "")}, sharingRanksMax+1), "udp", nil,
 		},
 	} {
 		got, err := agreeOnNetwork(test.wishes)

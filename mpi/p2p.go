@@ -401,8 +401,8 @@ func (e *engine) freeRequest(r *Request) {
 	e.free = r
 }
 
-// The function "await" waits for the end of a request of the engine e. If ctx ends earlier, the
-// function "await" returns the cause of ctx. The caller must hold mu of e.
+// The function "await" waits for the end of a request of the engine e. If ctx ends before the
+// request ends, the function "await" returns the cause of ctx. The caller must hold mu of e.
 func await(ctx context.Context, e *engine, r *Request) error {
 	if r.done {
 		return nil

@@ -51,7 +51,7 @@ func (e *engine) whole(from int, n *notice) bool {
 	list := f.parts[from]
 	at := slices.IndexFunc(list, func(a *assembly) bool { return a.kind == n.kind && a.key == key })
 	if at < 0 {
-		if len(list) >= assembliesMax { // A control message that was sent twice may leave a part.
+		if len(list) >= assembliesMax { // The oldest may be the rest of a duplicate message.
 			list = slices.Delete(list, 0, 1)
 		}
 		at = len(list)

@@ -38,9 +38,9 @@ func TestPartners(t *testing.T) {
 func TestLeave(t *testing.T) {
 	second := func(src string) address { return other(src, "10.2.0.0/24") }
 	p := &places{offers: []offer{
-		{"a", []address{eth("10.0.0.1"), six("2001:db8::1"), second("10.2.0.1")}},
-		{"b", []address{eth("10.0.0.2"), six("2001:db8::2"), second("10.2.0.2")}},
-		{"c", []address{eth("10.0.0.3"), second("10.2.0.3")}},
+		offerOf("a", eth("10.0.0.1"), six("2001:db8::1"), second("10.2.0.1")),
+		offerOf("b", eth("10.0.0.2"), six("2001:db8::2"), second("10.2.0.2")),
+		offerOf("c", eth("10.0.0.3"), second("10.2.0.3")),
 	}}
 	taken := func() (src []string) {
 		for rank, place := range p.choose() {

@@ -4,7 +4,7 @@ package mpi
 // zero value is ready for use.
 type recent struct {
 	known map[uint64]bool
-	order []uint64 // a ring, once full: number i is at i modulo its length
+	order []uint64 // circular buffer: communicator number i is at index i modulo revokedMax
 	added uint64   // communicators added so far
 }
 

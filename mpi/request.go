@@ -13,7 +13,7 @@ import (
 type Status struct {
 	Source int // rank in the communicator
 	Tag    int
-	Count  int // number of whole values received; for a probe, of bytes
+	Count  int // number of whole values received, or number of bytes for a probe
 }
 
 // Request is a send, a receive or a collective operation that was begun and continues in the

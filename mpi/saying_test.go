@@ -34,12 +34,13 @@ func TestTextOfRanks(t *testing.T) {
 	}
 	const bad = `\u001b[2J\u009b\n`
 	long := strings.Repeat("x", 50_000)
-	n, err := chooseNetwork(t.Context(), saying{text: `{"Lack":"` + bad + long + `"}`}, fabric.Hints{})
+	n, _, err := chooseNetwork(t.Context(), saying{text: `{"Lack":"` + bad + long + `"}`},
+		fabric.Hints{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	shown("why there is no shared memory", n.Reason)
-	_, err = chooseNetwork(t.Context(), saying{text: `{"Provider":"` + bad + long + `"}`},
+	_, _, err = chooseNetwork(t.Context(), saying{text: `{"Provider":"` + bad + long + `"}`},
 		fabric.Hints{Provider: "udp"})
 	if !errors.Is(err, ErrConfig) {
 		t.Fatal(err)

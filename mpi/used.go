@@ -8,9 +8,9 @@ import "fmt"
 // rank are created nearly in the order in which the contexts were made.
 const usedWindow = 1024
 
-// usedContexts records which of the contexts that one rank has made this rank has already used for
-// a communicator. The algorithm is the sliding window of RFC 4303, section 3.4.3, against repeated
-// packets.
+// A usedContexts value belongs to one rank that makes contexts, and records which contexts of that
+// rank this process has already used for a communicator. The algorithm is the sliding window of RFC
+// 4303, section 3.4.3, against repeated packets.
 type usedContexts struct {
 	newest uint64 // the largest number; 0: none
 	bits   [usedWindow / 64]uint64
@@ -40,8 +40,8 @@ func (u *usedContexts) set(n uint64, used bool) {
 	}
 }
 
-// contextUse maps each rank that has made contexts to a record of which of these contexts this rank
-// has used.
+// contextUse maps the world rank of each rank that makes contexts to the usedContexts value for
+// this rank.
 type contextUse map[int]*usedContexts
 
 // The method "check" checks the context of a new communicator, and records that it is used. The

@@ -16,7 +16,7 @@ import (
 // memory of every rank, without a call at that rank (MPI's one-sided communication).
 //
 //	w, err := mpi.NewWindow(ctx, c, make([]float64, 100)) // --> all ranks
-//	err = w.Put(ctx, data, to, at)       // begins, data is lent
+//	err = w.Put(ctx, data, to, at)       // begins; data must not change
 //	err = w.Fence(ctx)                   // all puts and gets of all ranks are over
 //
 // Put, Get, Accumulate and GetAccumulate begin an operation. The program must not use the slices of
@@ -61,11 +61,11 @@ type target struct {
 	under   int // puts, gets and operations in progress
 	ops     int // operations that have not been freed
 	sending int // operations whose request is not sent yet
-	begun   int // Accumulates begun, and number of them known to be carried out
+	begun   int // number of Accumulates begun; "flushed" of them are known to be carried out
 	flushed int
 	locked  lockKind
 	err     error   // error of the first failed operation since the latest report
-	put     bool    // there were puts since the latest get: no reply is expected
+	put     bool    // puts were begun after the latest get, so that no reply acknowledges them at once
 	echo    [1]byte // buffer of a get that is made only for its reply
 	done    func(*btl.Fragment, error)
 }
@@ -117,7 +117,7 @@ func (w *window) open(ctx context.Context) error {
 	}
 	e.unlock()
 	if err != nil {
-		part.Size = 0 // The other ranks fail, too, and do not wait for this rank.
+		part.Size = 0 // A Size of 0 makes NewWindow fail at the other ranks as well.
 	}
 	parts := make([]windowPart, w.c.Size())
 	if e := Allgather(ctx, w.c, []windowPart{part}, parts); err == nil {

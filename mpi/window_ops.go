@@ -163,7 +163,7 @@ func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int
 		h.kind = windowFetch
 	}
 	if into == nil {
-		w.targets[rank].begun++ // Counted before the send: an error may follow a partial send.
+		w.targets[rank].begun++ // Counted before the send, because a failed call may have sent a part.
 	}
 	most := max(windowPieceBytes/w.size, 1) * w.size
 	for len(data) > 0 {

@@ -268,8 +268,8 @@ func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 }
 
 // The method "grant" gives the lock of this rank's memory to the rank that has waited longest. If
-// this rank has requested a shared lock, all ranks in the queue before the first request for an
-// exclusive lock get the lock at the same time.
+// the oldest waiting request is for a shared lock, all requests before the first request for an
+// exclusive lock are granted at the same time.
 func (w *window) grant() {
 	s := &w.server
 	for len(s.waiting) > 0 {

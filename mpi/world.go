@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -76,7 +75,7 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	}
 	cfg.Transport.Label = labelPrefix + strconv.Itoa(job.Rank())
 	makeRoom(&cfg.Transport, job.Size())
-	network, err := chooseNetwork(ctx, job, cfg.Fabric)
+	network, cpus, err := chooseNetwork(ctx, job, cfg.Fabric)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +83,7 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	if cfg.Fabric.Node == "" && job.Nodes() == 1 {
 		cfg.Fabric.Node = localNode(network.Provider)
 	}
-	w, err := openWorld(ctx, job, cfg)
+	w, err := openWorld(ctx, job, cfg, cpus)
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +92,9 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 }
 
 // openWorld tries the networks one after another, and returns a World on the first network on which
-// the ranks can reach each other.
-func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
+// the ranks can reach each other. For a job on one host, the argument "cpus" has the CPUs that each
+// rank may use.
+func openWorld(ctx context.Context, job Job, cfg Config, cpus []string) (*World, error) {
 	infos, err := fabric.GetInfo(cfg.Fabric)
 	if err != nil {
 		return nil, fmt.Errorf("mpi: %w", err)
@@ -102,6 +102,9 @@ func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 	places, err := offerAll(ctx, job, infos)
 	if err != nil {
 		return nil, err
+	}
+	if job.Nodes() > 1 {
+		cpus = places.cpus()
 	}
 	var tried []missed // the first unreachable pair of each attempt
 	for try := 0; ; try++ {
@@ -112,6 +115,9 @@ func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
 		e, err := openEngine(info, job, cfg)
 		if err != nil {
 			return nil, err
+		}
+		if crowded(job, cpus) {
+			e.policy.AmongFriends()
 		}
 		w, err := join(ctx, job, cfg, e, try)
 		if err != nil {
@@ -158,7 +164,7 @@ func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World,
 
 // makeRoom raises the limits in the transport's Config so that all ranks of a job can connect to
 // each other. The raised limits suffice even if all ranks are on one host, and even if connections
-// of dead ranks count in the limits.
+// of dead ranks count towards the limits.
 func makeRoom(cfg *btl.Config, ranks int) {
 	cfg.PeersMax = max(cfg.PeersMax, min(4096+ranks, 1<<20))
 	if cfg.PeersPerHost == 0 {
@@ -184,24 +190,7 @@ func openEngine(info fabric.Info, job Job, cfg Config) (*engine, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("mpi: %w", err), m.Close())
 	}
-	if crowded(job) {
-		e.policy.AmongFriends()
-	}
 	return e, nil
-}
-
-// The function "crowded" reports whether the number of ranks on this host exceeds the number of
-// CPUs that this process may use. For a rank that is pinned to one CPU, the function "crowded"
-// returns true even if the rank is alone on that CPU. A true result of "crowded" for a pinned rank
-// does no harm, because a rank with a CPU of its own is never preempted and therefore never yields.
-func crowded(job Job) bool {
-	here := 0
-	for rank := range job.Size() {
-		if job.NodeOf(rank) == job.NodeOf(job.Rank()) {
-			here++
-		}
-	}
-	return here > runtime.NumCPU()
 }
 
 // Job returns the job of the world.

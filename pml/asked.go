@@ -7,21 +7,21 @@ import (
 )
 
 // A matched receive cannot be cancelled, and a receive from any peer can be matched by a peer that
-// the program does not know. The Layer therefore ends the connection to a peer that matches
-// receives from any peer, and does not send the data. Only receives for which this side has asked
-// for the data count, and not receives that wait for a memory region.
+// the program does not know. If a message has matched a receive from any peer, and its sender does
+// not send the data in time, the Layer ends the connection to the sender. The time limit begins
+// when this side asks the sender for the data, and does not include the wait for a memory region.
 
-// slowestAskedBytesPerSecond is the transfer rate below which a peer counts as stalled even if
-// nobody waits for the peer's memory regions. The rate is lower than slowestBytesPerSecond, so that
-// peers behind a slow shared path are not disconnected.
+// slowestAskedBytesPerSecond is the transfer rate below which a peer counts as stalled even if no
+// receive waits for a free memory region. slowestAskedBytesPerSecond is lower than
+// slowestBytesPerSecond, so that peers behind a slow shared path are not disconnected.
 const slowestAskedBytesPerSecond = slowestBytesPerSecond / 8
 
 // The type "asked" is the state of a matched receive for whose data this side has asked the sender.
 type asked struct {
 	is     bool
 	open   links[Request] // entry in Peer.open
-	since  time.Duration  // when this side asked for the data, as of hosts.awake
-	beside int64          // bytes that this side had asked the peer for, including the receive's
+	since  time.Duration  // value of hosts.awake when this side asked for the data
+	beside int64          // value of Peer.askedBytes when this side asked for the data
 }
 
 // The method "asks" records that this side has asked the sender of a matched receive for the data.
@@ -37,7 +37,8 @@ func (p *Peer) asks(r *Request) {
 	p.open.add(r)
 }
 
-// asksNoMore records the end of a receive. For other requests, asksNoMore does nothing.
+// asksNoMore records the end of a receive for whose data this side has asked the sender. For any
+// other request, asksNoMore does nothing.
 func (p *Peer) asksNoMore(r *Request) {
 	if !r.asked.is {
 		return
@@ -49,7 +50,8 @@ func (p *Peer) asksNoMore(r *Request) {
 	}
 }
 
-// The method "hurry" ends the connections to peers that hold receives from any peer for too long.
+// The method "hurry" ends the connection to each peer that has not sent the data of a matched
+// receive from any peer in time (see the method "late").
 func (s *hosts) hurry() {
 	if s.awake-s.hurriedAt < s.timeout {
 		return
@@ -65,11 +67,13 @@ func (s *hosts) hurry() {
 	}
 }
 
-// The method "late" reports whether a peer has held its oldest receive from any peer for too long.
-// The longest permitted time is the longest silence that a peer may have, plus the time in which a
-// very slow path transfers all bytes that this side has asked the peer for, now or when it asked
-// for the data of the oldest receive, whichever are more. Data that arrives meanwhile does not
-// prolong the time, because a peer could send a byte now and then.
+// The method "late" reports whether a peer has exceeded the time limit for the data of its oldest
+// receive in the list Peer.open. The time limit is the longest permitted silence of a peer
+// (hosts.timeout plus stalledAfter), plus the transfer time of the requested bytes at the rate
+// slowestAskedBytesPerSecond. The requested bytes are Peer.askedBytes at present, or
+// Peer.askedBytes at the time when this side asked for the data of the oldest receive, whichever is
+// larger. Arriving data does not prolong the time limit, because a malicious peer could send single
+// bytes at long intervals.
 func (s *hosts) late(p *Peer) bool {
 	r := p.open.first
 	if r == nil {

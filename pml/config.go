@@ -62,13 +62,14 @@ type Config struct {
 	// module.
 	EagerBytes int
 	// UnexpectedBytes is the maximum size of the unreceived data from one peer, at most 1 GiB. Each
-	// unreceived message counts as its size plus 64 bytes. An UnexpectedBytes of 0 means 1 MiB.
+	// unreceived message counts towards UnexpectedBytes as its size plus 64 bytes. An UnexpectedBytes
+	// of 0 means 1 MiB.
 	UnexpectedBytes int
 	// GoneBytes is the maximum memory for unreceived messages from peers whose connections have ended,
-	// at most 1<<40 bytes. Each ended connection with unreceived messages counts as 4096 bytes, and
-	// each of its messages counts as 256 bytes plus its data. A GoneBytes of 0 means eight times
-	// UnexpectedBytes. If GoneBytes is exceeded, the Layer finds the peer address whose messages use
-	// the most bytes, and drops the messages of the oldest connection of this address.
+	// at most 1<<40 bytes. Each ended connection with unreceived messages counts towards GoneBytes as
+	// 4096 bytes, and each unreceived message as 256 bytes plus its data. A GoneBytes of 0 means eight
+	// times UnexpectedBytes. If GoneBytes is exceeded, the Layer finds the peer address whose messages
+	// use the most bytes, and drops the messages of the oldest connection of this address.
 	GoneBytes int64
 	// TotalBytes is the maximum memory for all connected peers together, from eight times
 	// UnexpectedBytes to 1<<40 bytes. Unsent control messages and unreceived messages count towards
@@ -96,9 +97,9 @@ const (
 	totalFactor   = 1024
 	totalLeast    = 8
 	totalBytesMax = 1 << 40
-	// goneBytes is the memory that a peer whose connection has ended counts towards Config.GoneBytes,
-	// in addition to its messages. messageBytes is the memory that a Message counts towards the limits
-	// on memory, in addition to its data.
+	// For each ended connection with unreceived messages, the Layer counts goneBytes towards
+	// Config.GoneBytes, in addition to the memory of the messages. For each unreceived message, the
+	// Layer counts messageBytes towards all limits on memory, in addition to the message's data.
 	goneBytes    = 4096
 	messageBytes = 256
 )

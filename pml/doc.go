@@ -60,12 +60,12 @@
 // The unreceived messages from a peer are limited to EnvelopesMax envelopes and UnexpectedBytes of
 // eager data. A message that would exceed the limit on unreceived data is only announced. Each
 // receiver reports to each sender how many messages and bytes of this sender it has received
-// (credit). While the limits do not allow one more message to a peer, the sender queues its
-// messages to this peer. Both peers must have equal Configs. A message that the receiver drops
-// because it refuses the group of tags (see Refuse) counts as received. An active message counts as
-// received when its handler has returned. If the handler has called Keep, the message counts as
-// received only after a call of RecvMessage or Drop. Of an announced active message, only the
-// header counts towards the limits on unreceived messages.
+// (credit). While the limits on unreceived messages do not allow one more message to a peer, the
+// sender queues its messages to this peer. Both peers must have equal Configs. A message that the
+// receiver drops because it refuses the group of tags (see Refuse) counts as received. An active
+// message counts as received when its handler has returned. If the handler has called Keep, the
+// message counts as received only after a call of RecvMessage or Drop. Of an announced active
+// message, only the header counts towards the limits on unreceived messages.
 //
 // Only the goroutine that calls Progress may use a Layer. A Layer has no lock, no goroutine and no
 // clock, so that a simulator can run the same code as production.

@@ -11,8 +11,8 @@ import (
 
 // Memory and memory regions of a Layer are divided between hosts, so all connected peers on one
 // host share the part of their host. A host with many peers therefore cannot use up the memory
-// regions of the Layer. When the memory for all peers is used up, the Layer ends the connection to
-// a peer on the host whose peers use the most memory.
+// regions of the Layer. When the peers together use more memory than Config.TotalBytes, the Layer
+// ends the connection to a peer on the host whose peers use the most memory.
 
 var errTotal = errors.New("pml: unreceived messages exceed TotalBytes")
 
@@ -33,7 +33,7 @@ type hosts struct {
 	byName map[string]*host
 	all    list[host]
 	held   int64  // sum of host.held
-	ended  uint64 // peers ended because others needed memory, regions or receives
+	ended  uint64 // connections that the methods of hosts have ended
 
 	homeless    list[host] // hosts with receives that need a free region
 	holders     list[Peer] // peers with regions
@@ -47,7 +47,7 @@ type hosts struct {
 	wantedAt  time.Duration // since when receives have waited for a region
 
 	open      list[Peer]    // peers with receives from any peer (asked.go)
-	hurriedAt time.Duration // when the peers of the list "open" were checked, as of awake
+	hurriedAt time.Duration // value of awake at the latest check of the list "open"
 }
 
 func newHosts(cfg *btl.Config) hosts {
@@ -192,8 +192,8 @@ func (p *Peer) mayExpose() bool {
 	return left > 0 && (p.regions == 0 || p.regions < min(s.peerRegions, left/8))
 }
 
-// The method "exposes" records that a peer has a further region, for the receive r, and the method
-// "concedes" records the end of a region.
+// The method "exposes" counts a memory region that was registered for the receive r from a peer.
+// The method "concedes" subtracts a closed memory region from the counts.
 func (p *Peer) exposes(r *Request) {
 	s := &p.l.hosts
 	s.regions++
@@ -271,14 +271,15 @@ func (p *Peer) house() bool {
 }
 
 const (
-	// slowestBytesPerSecond is the transfer rate below which a peer counts as stalled.
+	// slowestBytesPerSecond is the transfer rate below which a peer counts as stalled while receives
+	// wait for a free memory region.
 	slowestBytesPerSecond = 64 << 10
 	// stalledAfter is added to the module's PeerTimeout, because a peer that computes is allowed to be
 	// silent for up to a minute longer (btl.Config.Away).
 	stalledAfter = time.Minute
 )
 
-// press ends stalled peers while receives wait for a memory region.
+// press ends the connections to stalled peers while receives wait for a free memory region.
 func (s *hosts) press(now btl.Time) {
 	s.awake += min(now.Sub(s.pressedAt), s.timeout/16) // without the time of a long pause
 	s.pressedAt = now
@@ -301,12 +302,13 @@ func (s *hosts) press(now btl.Time) {
 	}
 }
 
-// The method "stalled" reports whether a peer has had its oldest region for too long. The longest
-// permitted time is the longest silence that a peer may have, plus the time in which a slow path
-// transfers all bytes of the peer's regions. These are the regions at present, or the regions at
-// the time when the oldest region was exposed, if they had more bytes. Messages that a peer
-// completes meanwhile do not prolong the time, because a peer could complete small messages and
-// keep all other regions.
+// The method "stalled" reports whether a peer has used its oldest memory region for longer than the
+// time limit. The time limit is the longest permitted silence of a peer (hosts.timeout plus
+// stalledAfter), plus the transfer time of all bytes of the peer's regions at the rate
+// slowestBytesPerSecond. The bytes of the regions are Peer.exposedBytes at present, or
+// Peer.exposedBytes at the time when the oldest region was exposed, whichever is larger. Completed
+// messages do not prolong the time limit, because a peer could complete small messages and keep all
+// other regions in use.
 func (s *hosts) stalled(p *Peer) bool {
 	r := p.exposed.first
 	slow := time.Duration(max(r.beside, p.exposedBytes)/slowestBytesPerSecond) * time.Second

@@ -23,7 +23,7 @@ type Stats struct {
 	Refused                  uint64 // dropped messages
 	Forgotten                uint64 // messages dropped because of Config.GoneBytes
 	Unhandled                uint64 // dropped active messages without a handler
-	Shed                     uint64 // peers ended because they held what others needed (host.go)
+	Shed                     uint64 // connections ended by the limits of host.go and asked.go
 	SentPacked               uint64 // bytes copied into packets (packets.go)
 	ReceivedUnpacked         uint64 // bytes copied from packets to the receiver's memory
 	UnexpectedBytes          int    // bytes of unreceived messages at present, for all peers
@@ -47,7 +47,7 @@ type Layer struct {
 	busy     list[Peer]    // peers with unsent messages or data
 	ended    list[Request] // ended requests whose OnDone was not called yet
 	settling bool
-	notice   [headBytes]byte            // runs of a put that is being prepared
+	notice   [headBytes]byte            // header of the kind "fin", for the put that is being prepared
 	tiny     [headBytes + tinyMost]byte // buffer for a small message
 	actives  [256]*[256]Handler         // handlers by the upper and lower byte of an id
 	refused  map[uint64]bool            // refused groups of tags; nil if none
@@ -77,7 +77,7 @@ type Peer struct {
 	// The fields below are the state of the sending direction to the peer.
 	next       uint32 // number of the next envelope
 	bytes      uint64 // bytes of eager messages sent, with overhead
-	theirTaken uint32 // number of receipts that the peer has reported
+	theirTaken uint32 // number of messages that the peer has reported as received (credit)
 	theirBytes uint64
 	sends      list[Request] // unsent messages, in order
 	puts       list[Request] // matched sends with unsent data
@@ -89,13 +89,13 @@ type Peer struct {
 	unexpected list[Message] // unreceived messages
 	early      []*Message    // messages that arrived early, by number
 	taken      uint32
-	came       uint64 // bytes received, counted as by the sender
-	takenBytes uint64 // bytes of received messages that are no longer kept
+	came       uint64 // bytes of all messages that have arrived, with overhead
+	takenBytes uint64 // bytes of all messages that were received or dropped, with overhead
 	told       uint32
 	toldBytes  uint64
 
 	landing list[Request] // matched receives without a region
-	open    list[Request] // receives from any peer, in the order of asking for the data (asked.go)
+	open    list[Request] // receives from any peer whose data was asked for, oldest first (asked.go)
 	active  list[Request] // requests, except receives from any peer that wait for a message
 	probed  list[Message] // announced messages in Layer.probed
 
@@ -108,8 +108,8 @@ type Peer struct {
 	askedBytes   int64         // bytes of matched receives for whose data this side has asked
 	held         int64         // bytes of unreceived messages and unsent control messages
 	regions      int           // number of regions in use
-	exposed      list[Request] // receives with these regions, in the order of exposing
-	exposedBytes int64         // bytes of these regions
+	exposed      list[Request] // receives whose memory is a region, in the order of exposing
+	exposedBytes int64         // bytes of the regions of all receives in the list "exposed"
 }
 
 // Endpoint returns the peer's endpoint. The Context of the endpoint belongs to the Layer.
@@ -287,11 +287,11 @@ func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
 	}
 }
 
-// The method "answer" sends a message that consists only of a header, or queues the header for
-// later. If too many headers are queued for the peer, the method "answer" ends the connection and
-// all requests that depend on the peer. Because the method "answer" can end requests, a function
-// must finish its own request before it calls the method "answer". For a peer whose connection has
-// ended, the method "answer" does nothing.
+// The method "answer" sends a message that consists only of a header, or queues the header for a
+// later call of Progress. If too many headers are queued for the peer, the method "answer" ends the
+// connection and all requests that depend on the peer. Because the method "answer" can end
+// requests, a function must finish its own request before it calls the method "answer". For a peer
+// whose connection has ended, the method "answer" does nothing.
 func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	if p.err != nil {
 		return
@@ -378,8 +378,9 @@ func (l *Layer) end(p *Peer, why error) {
 	}
 }
 
-// The method "finish" ends a request. The method "settle" later calls OnDone of this request. For a
-// request that has already ended, the method "finish" does nothing.
+// The method "finish" ends a request. After a call of the method "finish", the method "settle"
+// calls OnDone of the ended request. For a request that has already ended, the method "finish" does
+// nothing.
 func (l *Layer) finish(r *Request, err error) {
 	switch r.state {
 	case idle, over:
@@ -413,9 +414,9 @@ func (l *Layer) finish(r *Request, err error) {
 	l.ended.add(r)
 }
 
-// The method "tell" ends a request that is in no list. If OnDone of an earlier ended request is
-// running or was not called yet, OnDone of this request is called after it. Otherwise, the method
-// "tell" calls OnDone of this request at once.
+// The method "tell" ends a request that is in no list, and calls its OnDone. If OnDone of a request
+// that ended earlier is running or was not called yet, the method "settle" calls OnDone of both
+// requests in the order in which they ended.
 func (l *Layer) tell(r *Request) {
 	if l.settling || l.ended.first != nil {
 		r.state = over

@@ -33,7 +33,7 @@ type Layout interface {
 // (packets.go).
 const runBytesMin = 4 << 10
 
-// pooledMax is the size of the largest buffer that is kept for later messages, in bytes.
+// pooledMax is the size of the largest buffer that a Layer keeps in its pool for reuse, in bytes.
 const pooledMax = 1 << 21
 
 // The method "room" returns the size, in bytes, of the memory that the caller has given to a

@@ -73,7 +73,7 @@ func (q *posted) take(p *Peer, tag uint64) *Request {
 }
 
 // The method "each" calls the function fn for all receives that wait for a message. The function fn
-// is allowed to remove its argument.
+// may remove the receive that is its argument.
 func (q *posted) each(fn func(*Request)) {
 	all := func(l *list[Request]) {
 		for r := l.first; r != nil; {

@@ -16,8 +16,9 @@ import (
 // returns ErrBusy if r is in use. Recv returns ErrPeer if the connection to the peer has ended and
 // no unreceived message of the peer matches.
 //
-// A peer whose message matches a receive from any peer must send the data at 8 KiB/s or more, after
-// a minute and btl.Config.PeerTimeout. Otherwise the Layer ends the connection to the peer with
+// A peer whose message has matched a receive from any peer must send the data in time. The time
+// limit is one minute, plus btl.Config.PeerTimeout, plus the transfer time of the data at 8 KiB/s.
+// If the data does not arrive in time, the Layer ends the connection to the peer with
 // btl.ErrStalled.
 func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.state != idle {
@@ -103,7 +104,8 @@ func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 }
 
 // The type "probed" contains the messages that MProbe has returned, or that a handler keeps. Each
-// announced message among them is, in addition, in the list Peer.probed of its sender.
+// announced message in the list "probed" of the Layer is also in the list "probed" of its sender's
+// Peer.
 type probed struct{ all list[Message] }
 
 func (q *probed) add(m *Message) {
@@ -118,10 +120,10 @@ func (q *probed) remove(m *Message) {
 	m.peer.probed.remove(m)
 }
 
-// RecvMessage begins to receive the message m, which MProbe has returned or which was passed to a
-// Handler, into the slice "mem", as Recv receives a matching message. RecvMessage returns ErrBusy
-// if r is in use, and ErrMessage if m was already received or dropped. RecvMessage returns ErrPeer
-// if the connection to the sender ended before the data of m arrived.
+// RecvMessage begins to receive the message m into the slice "mem", as Recv does with a matching
+// message. The message m is a result of MProbe, or was passed to a Handler. RecvMessage returns
+// ErrBusy if r is in use, and ErrMessage if m was already received or dropped. RecvMessage returns
+// ErrPeer if the connection to the sender ended before the data of m arrived.
 func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) error {
 	switch {
 	case r.state != idle:
@@ -186,9 +188,9 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 }
 
 // arriveEager is a fast path of onEnvelope. If an eager message is the next in its peer's sequence
-// and a receive waits for this message, arriveEager delivers the message and returns true.
-// Otherwise arriveEager does nothing and returns false, and the caller passes the message to
-// onEnvelope.
+// and a receive waits for this message, arriveEager delivers the message and returns true. If
+// arriveEager cannot deliver the message, it does nothing and returns false, and the caller passes
+// the message to onEnvelope.
 func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	number, tag, ok := readEager(data)
 	if !ok || number != p.expect || len(data)-headBytes > l.cfg.EagerBytes {
@@ -218,9 +220,10 @@ func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	return true
 }
 
-// onEnvelope handles an eager message or an announcement. A message that overtakes earlier messages
-// is kept until all earlier messages have arrived. The result of onEnvelope is false if the message
-// violates the protocol or the limits on unreceived messages, and otherwise true.
+// onEnvelope handles an eager message or an announcement. onEnvelope stores a message that has
+// overtaken earlier messages in Peer.early, until all earlier messages have arrived. The result of
+// onEnvelope is false if the message violates the protocol or the limits on unreceived messages,
+// and otherwise true.
 func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	ahead, most := h.number-p.expect, uint32(l.cfg.EnvelopesMax)
 	m := Message{
@@ -268,7 +271,7 @@ func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 }
 
 // The method "match" passes a message that has just arrived to a matching receive. If no receive
-// matches, the message joins the unreceived messages.
+// matches, the method "match" adds the message to Layer.unexpected.
 func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	if m.active {
 		l.deliverNew(now, m, data)
@@ -293,8 +296,8 @@ func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	l.unexpected.add(l.keep(m, data))
 }
 
-// matchKept works like the method "match", for a message that was kept because it had overtaken
-// earlier messages.
+// matchKept works like the method "match", for a message that was stored in Peer.early because it
+// had overtaken earlier messages.
 func (l *Layer) matchKept(now btl.Time, m *Message) {
 	if m.active {
 		l.deliver(now, m)

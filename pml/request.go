@@ -85,8 +85,8 @@ type Request struct {
 	handle btl.Handle
 	region *btl.Region
 	since  time.Duration // when the region was exposed, as of hosts.awake
-	beside int64         // bytes of the peer's regions then
-	moved  uint64        // bytes transferred; for a receive in packets only
+	beside int64         // value of Peer.exposedBytes when the region was exposed
+	moved  uint64        // bytes transferred; of a receive, only those in packets
 	most   uint64        // bytes to transfer
 	under  uint64        // bytes of the current put, or packets in flight
 	base   uint64        // bytes that were put before the first packet

@@ -7,8 +7,9 @@ import (
 	"gobtl/internal/seq"
 )
 
-// The functions in this file adjust the congestion window to the measured delay. Functions in this
-// file measure the round trip of the path while the path's queues are empty.
+// The functions in this file adjust the congestion window to the measured delay. To measure the
+// round trip while the path's queues are empty, functions in this file reduce the congestion window
+// from time to time.
 
 // The method "sample" processes a new round-trip sample of packet n. The arguments "least" and
 // "most" are a lower and an upper bound for the round trip without the packet's time in the peer's
@@ -73,9 +74,9 @@ func (c *congestion) holds(p *path, over, room time.Duration) int32 {
 // fraction for two round trips. A dip (a short reduction of the congestion window) is necessary
 // only if the window has limited the sender since the previous dip. In the first round trip with
 // the reduced congestion window, the queue at the bottleneck drains. In the second round trip with
-// the reduced congestion window, the sender measures the round trip with an empty queue. If a dip
-// (a short reduction of the congestion window) shows no lower round trip than before, the interval
-// until the next dip is doubled, up to a limit.
+// the reduced congestion window, the sender measures the round trip with an empty queue. If the
+// sender measures no clearly lower round trip during a dip (a short reduction of the congestion
+// window) than before the dip, the interval until the next dip is doubled, up to a limit.
 func (c *congestion) dip(p *path, took time.Duration) bool {
 	c.rounds = min(c.rounds, 254) + 1
 	switch {
@@ -139,8 +140,8 @@ func (c *congestion) fit(p *path, took time.Duration) {
 	c.peak = c.unhalved
 }
 
-// The method "blame" is called before a reduction of the congestion window, and records how many
-// lost packets have caused the reduction.
+// The method "blame" is called before a reduction of the congestion window because of loss, and
+// records the number of lost packets that have caused the reduction.
 func (c *congestion) blame(lost int32) {
 	c.blamed, c.excused, c.undo, c.undoSlow = lost, 0, c.window, c.slow
 }

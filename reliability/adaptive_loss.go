@@ -68,9 +68,9 @@ func (d *arrival) proves(p *segment) bool {
 
 // The method "least" estimates the shortest possible time between the transmission of a packet on a
 // channel and the receipt of its ACK. The result of the method "least" is the lowest measured round
-// trip of the given channel. If only the channel that was not given was measured, the method
-// "least" returns the lowest round trip of the measured channel. If neither channel was measured,
-// the method "least" returns ResendTimeoutMin.
+// trip of the given channel. If no round trip was measured on the given channel, the method "least"
+// returns the lowest round trip measured on the second channel. If no round trip was measured on
+// either channel, the method "least" returns ResendTimeoutMin.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {
 		return base
@@ -81,8 +81,9 @@ func (a *adaptive) least(c Channel) time.Duration {
 	return a.shared.rules.ResendTimeoutMin
 }
 
-// reorderWindow returns the reordering window of a channel (RFC 8985), which is the lateness above
-// which a packet is declared lost.
+// reorderWindow returns the reordering window of a channel (RFC 8985), which is the time beyond one
+// round trip that the sender waits for an ACK of an overtaken packet before it declares the packet
+// lost.
 func (a *adaptive) reorderWindow(c Channel) time.Duration {
 	p := &a.paths[c]
 	return min(max(p.base/4, a.reorderSeen+a.reorderSeen/4)<<a.reorderShift, p.wait())

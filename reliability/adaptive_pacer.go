@@ -8,11 +8,11 @@ import (
 )
 
 // A pacer spreads the packets of a congestion window evenly over the round trip, for example after
-// losses. At each ACK, and whenever its timer expires, the pacer permits as many new packets as the
-// path can carry in the time that has elapsed.
+// losses. At each ACK, and whenever the pacer's timer expires, the pacer permits as many new
+// packets as the path can have carried since the path became free of earlier packets.
 type pacer struct {
 	on    bool
-	began mono.Time     // until then the path is busy with the packets sent so far
+	began mono.Time     // when the path has carried all packets sent so far
 	every time.Duration // the time that the path takes to carry a packet
 	next  seq.Num       // the next number to be sent, at the latest refill
 	again int32         // retransmissions since the latest refill
@@ -29,11 +29,11 @@ const (
 )
 
 // The method "refill" computes how many new packets may be sent at the time "now". The argument
-// "next" of the method "refill" is the next sequence number to be sent. The pacer permits one
-// packet for each elapsed interval of the length "every" (an argument), but at most "burst" packets
-// at once. If the argument "idle" is true, no packet is in flight, and the pacer permits "burst"
-// packets at once. The method "refill" reports whether a timer is needed that expires at the time
-// p.due, when the pacer permits more packets.
+// "next" of the method "refill" is the next sequence number to be sent. The argument "every" is the
+// time that the path takes to carry one packet, and the argument "burst" is the largest number of
+// packets that may be sent at once. If the argument "idle" is true, no packet is in flight, and the
+// pacer permits "burst" packets at once. The method "refill" reports whether a timer is needed that
+// expires at the time p.due, when the pacer permits more packets.
 func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time.Duration) bool {
 	if !p.on || idle {
 		p.on, p.began = true, now.Add(-burst*every)

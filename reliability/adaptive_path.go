@@ -14,7 +14,7 @@ type path struct {
 	base         time.Duration // least round trip of the last one or two baseSpans
 	spanLeast    time.Duration // least round trip of the present span
 	spanBegan    mono.Time
-	jitter       time.Duration // by how much longer packets take than packets sent at the same time
+	jitter       time.Duration // additional delay of packets that later packets have overtaken
 	latest       seq.Num       // the latest sent of the measured packets
 	latestAt     mono.Time
 	latestRTT    time.Duration

@@ -51,7 +51,7 @@ type congestion struct {
 	above    int32         // consecutive round trips above the target
 	aboveMin time.Duration // least of the round trips counted by above, minus base
 	aboveAt  mono.Time     // when the first round trip counted by above was measured
-	calm     seq.Num       // earlier packets are no evidence about the present window
+	calm     seq.Num       // round-trip samples of packets with lower numbers do not count
 	peak     int32         // the latest window that was too large
 	rounds   uint8         // rounds since the latest dip, or since base fell
 	ramp     uint8         // rounds for which packets are still paced
@@ -226,13 +226,14 @@ func (c *congestion) hasten(slow bool) {
 }
 
 // The method "step" returns the increase of the congestion window per round trip, in packets. The
-// increase depends on the duration of the round trip and on the square root of the window, so that
-// small windows grow relatively faster. After many round trips without a reduction, the increase of
-// the congestion window is raised, because the capacity of the path has possibly grown much. The
-// increase is raised as well while the congestion window is below the size at which it was last
-// reduced. If the round trip is too short to show a queue, the congestion window grows in small
-// steps near the size at which packets were last lost. For some time after a loss rate above the
-// usual loss rate of the path, the congestion window grows only in small steps.
+// increase of the congestion window depends on the duration of the round trip and on the square
+// root of the window, so that small windows grow relatively faster. After many round trips without
+// a reduction, the increase of the congestion window is raised, because the capacity of the path
+// has possibly grown much. The increase of the window is raised as well while the congestion window
+// is below the size at which it was last reduced. If the round trip is too short to show a queue,
+// the congestion window grows in small steps near the size at which packets were last lost. For
+// some time after a loss rate above the usual loss rate of the path, the congestion window grows
+// only in small steps.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root

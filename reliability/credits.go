@@ -14,14 +14,14 @@ import (
 // Three things limit the credits of a peer: the credits that it has earned by use, its equal share
 // of the receive capacity, and the free credits. The receive capacity is shared equally among the
 // hosts with active peers, and each host's share is shared equally among its active peers
-// (hosts.go). A peer gets more than its equal share only if each of its fellow peers has the
-// credits that it needs, or its own equal share. A second condition for more than an equal share is
-// that an eighth of the receive capacity stays free, for peers that become active later. A peer
-// that has not earned credits yet gets at most a quarter of the free credits, and less if there are
-// more than four peers. When a peer joins and the equal share of each peer becomes smaller, credits
-// that were already granted are not revoked. A peer that has more credits than its equal share gets
-// no new credits until it has used up the difference. Even if no credits are free, each peer has
-// one credit, so that no peer waits for ever.
+// (hosts.go). A peer gets more than its equal share only if every other peer has either all credits
+// that it needs or its own equal share. In addition, credits beyond a peer's equal share must leave
+// an eighth of the receive capacity free, for peers that become active later. A peer that has not
+// earned credits yet gets at most a quarter of the free credits, and less if there are more than
+// four peers. When a peer joins and the equal share of each peer becomes smaller, credits that were
+// already granted are not revoked. A peer that has more credits than its equal share gets no new
+// credits until it has used up the difference. Even if no credits are free, each peer has one
+// credit, so that no peer waits for ever.
 //
 // A peer's credits expire some time after the latest increase of its credit limit. When a peer's
 // credits expire, this peer keeps a few of them, and the pool can grant the rest to its fellow
@@ -61,11 +61,13 @@ const (
 	// If a peer uses less than a quarter of its earned credits in an interval of the length
 	// creditPeriod, it loses half of its earned credits.
 	creditPeriod = 200 * time.Millisecond
-	// spareShare is a divisor. capacity/spareShare buffer slots are never granted to peers that
-	// already have their equal shares.
+	// spareShare is a divisor. The last capacity/spareShare free buffer slots are never granted to
+	// peers that already have their equal shares.
 	spareShare = 8
 	// lapsedShare is a divisor. All peers with expired credits together keep at most
-	// capacity/lapsedShare buffer slots. Each further peer keeps one credit that takes no buffer slot.
+	// capacity/lapsedShare buffer slots. If peers with expired credits already keep
+	// capacity/lapsedShare slots, the next peer whose credits expire keeps one credit, which takes no
+	// buffer slot.
 	lapsedShare = 32
 )
 
@@ -138,8 +140,8 @@ func (c *Credits) Share() int {
 // renew replaces a peer's unused credits by a new grant, and returns the number of granted credits.
 // The argument "held" of the method "renew" is the number of the peer's previous credits that it
 // has not used. The argument "want" of the method "renew" is the largest number of credits to
-// grant. The caller must announce exactly the number of granted credits to the peer, because the
-// pool would never correct a difference.
+// grant. The caller must announce exactly the returned number of credits to the peer, because the
+// pool does not detect a difference between the announced and the granted credits.
 func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	before := r.booked
 	c.lapse()
@@ -212,7 +214,7 @@ func (c *Credits) unbook(r *Receiver) {
 }
 
 // The method "raised" records that a peer's credit limit has just been raised, and moves the peer
-// to the end of the pool's list.
+// to the end of the pool's list of peers with unexpired credits.
 func (c *Credits) raised(r *Receiver) {
 	if c.last != r {
 		c.unlist(r)

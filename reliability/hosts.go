@@ -7,9 +7,9 @@ import "fmt"
 // divided by the number of the host's active peers. A peer whose host is unknown counts as the only
 // peer of its host.
 //
-// If a host has more active peers than its equal share has buffer slots, each of these peers still
-// has one credit. Once the credits of the host's other peers take the whole equal share, such a
-// single credit takes no buffer slot.
+// If a host has more active peers than its equal share has buffer slots, each of its active peers
+// still has one credit. The single credit of a peer takes no buffer slot if the credits of the
+// other peers of its host take the whole equal share of the host.
 type hosts struct {
 	named   map[string]*host
 	further int // active peers, not counting one for each host

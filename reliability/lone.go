@@ -10,11 +10,12 @@ import (
 // A lone reply is a packet that carries both data and the first ACK of a request, and is the only
 // packet in flight of its sender. An immediate ACK of a lone reply would usually need a packet
 // without data, which would wake a process. The receiver of a lone reply is allowed to delay its
-// ACK until the next request can carry it. The sender of the lone reply therefore uses a longer
-// time-out. The longer time-out of a lone reply does not slow down loss recovery. When a lone reply
-// is lost, the ACK of the request is lost with it, so that the peer retransmits the request after
-// the ordinary time-out. When the request arrives a second time, the sender of the lone reply
-// concludes that the reply was lost, and retransmits the reply.
+// ACK until the next request can carry it. Because the ACK of a lone reply may be delayed, the
+// sender of the lone reply uses a longer time-out. The longer time-out of a lone reply does not
+// slow down loss recovery. When a lone reply is lost, the ACK of the request is lost with it, so
+// that the peer retransmits the request after the ordinary time-out. When the request arrives a
+// second time, the sender of the lone reply concludes that the reply was lost, and retransmits the
+// reply.
 //
 //	peer    request -->            request + ACK -->             request -->        copy -->
 //	sender           <-- answer                     <-- answer        lost <-- answer     <-- answer
@@ -27,8 +28,9 @@ import (
 const loneFresh = time.Second
 
 // AcceptLone works like Accept, for a lone reply (a packet whose ACK may be delayed). The argument
-// "holds" of AcceptLone says whether the ACK may be delayed by LoneAckDelay instead of AckDelay. An
-// event that makes an ACK due before LoneAckDelay has passed ends the delay.
+// "holds" of AcceptLone says whether the ACK may be delayed by LoneAckDelay instead of AckDelay.
+// The ACK is sent earlier if, before LoneAckDelay has passed, another received packet makes an ACK
+// due.
 func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules) {
 	delay := rules.AckDelay
 	holds = holds && r.ackAt == mono.Never && n == r.next && r.held == 0
@@ -70,11 +72,11 @@ func (s *Sender) PostLone(now mono.Time, t Token, n seq.Num, c Channel, limit ti
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
-// Missed must be called when a packet that the peer has retransmitted arrives as a duplicate. The
-// duplicate shows that a lone reply in flight is lost, if this reply was sent more than a round
-// trip ago. Missed queues a lost lone reply for retransmission, and reports whether it has done so.
-// If a lone reply was sent less than a round trip ago, Missed only ends the longer time-out of this
-// reply, and returns false.
+// Missed must be called when a packet that the peer has retransmitted arrives as a duplicate. If a
+// lone reply in flight was sent more than a round trip ago, a duplicate of the request shows that
+// the lone reply is lost. Missed queues a lost lone reply for retransmission, and reports whether
+// it has done so. If a lone reply was sent less than a round trip ago, Missed only ends the longer
+// time-out of this reply, and returns false.
 func (s *Sender) Missed(now mono.Time) (lost bool) {
 	if !s.patient {
 		return false

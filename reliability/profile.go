@@ -66,9 +66,10 @@ func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 // caller must repeat the call of Expire until the result is nil.
 func (r *Recovery) Expire(now mono.Time) *Sender { return r.profile.expire(now) }
 
-// StopIdle makes each Sender stop its timer when no packet is in flight. StopIdle is for a program
-// that sleeps until Deadline. Without StopIdle, the timer of an idle Sender keeps running, so that
-// the next packet does not have to start it.
+// StopIdle makes each Sender stop its timer when no packet is in flight. A program that sleeps
+// until Deadline calls StopIdle, so that the timers of idle Senders do not wake it. Without
+// StopIdle, the timer of an idle Sender keeps running, so that the next packet does not have to
+// start it.
 func (r *Recovery) StopIdle() { r.profile.stopIdle() }
 
 // Deadline returns the time at which Expire must be called next. Deadline is mono.Never if no timer

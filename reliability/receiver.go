@@ -43,12 +43,12 @@ type Receiver struct {
 	turns    turns
 	ackNews  bool // the pending ACK reports a new packet
 	ackLater bool // the pending ACK is the delayed ACK of a lone reply (lone.go)
-	patient  bool // the pending ACK is of a lone reply only, and the peer waits longer
+	patient  bool // the pending ACK acknowledges only a lone reply, which has a longer time-out
 	departed bool // the peer is gone and shares no credits
 	lapsed   bool // the credits have expired: see Credits
 	short    bool // granted less than the peer needs, and less than its share
 	wants    bool // granted less than the peer has earned
-	asked    bool // the peer waits for the ACK of everything up to askedFor
+	asked    bool // the peer has requested an ACK of all packets up to askedFor
 	listed   bool // in the pool's list, between earlier and later
 	// Selective says whether the peer supports selective acknowledgements. If the peer supports
 	// selective acknowledgements, the receiver reports each gap in the sequence numbers immediately.
@@ -87,8 +87,8 @@ func (r *Receiver) needRare() *rare {
 	return r.rare
 }
 
-// Init makes the Receiver ready for a peer. The arguments are the peer's first sequence number and
-// the size of the receive window in packets, a power of two.
+// Init makes the Receiver ready for a peer. The arguments of Init are the peer's first sequence
+// number and the size of the receive window in packets, a power of two.
 func (r *Receiver) Init(first seq.Num, window int) {
 	*r = Receiver{
 		next: first, limit: first, told: first, last: first - 1, window: uint32(window),

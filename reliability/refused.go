@@ -22,7 +22,7 @@ import (
 type refusals struct {
 	count  int32         // packets refused and not retransmitted yet
 	bytes  int           // bytes of the refused packets
-	asking bool          // a refused packet was retransmitted, and is not acknowledged
+	asking bool          // the retransmission of a refused packet is in flight
 	asked  seq.Num       // the number of that packet
 	at     mono.Time     // when the oldest refused packet is retransmitted; Never: none
 	wait   time.Duration // the next interval between retries
@@ -124,8 +124,8 @@ func (a *adaptive) answered(s *Sender) {
 	r.asking = false
 }
 
-// The method "forgive" ends the refused state of a packet. The packet then counts as an ordinary
-// packet in flight again.
+// The method "forgive" ends the refused state of a packet. A packet whose refused state has ended
+// counts as an ordinary packet in flight again.
 func (a *adaptive) forgive(s *Sender, p *segment) {
 	s.bytes += int(p.refusedBytes)
 	a.refused.bytes -= int(p.refusedBytes)

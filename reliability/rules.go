@@ -52,9 +52,9 @@ type Rules struct {
 	AckEvery int
 
 	// If Adaptive is true, losses are detected by time and selective ACKs, and time-outs depend on the
-	// measured round trip. ResendTimeout then applies only until the first round trip has been
-	// measured, and DupAckHold has no effect. The fields of Rules after Adaptive apply only if
-	// Adaptive is true.
+	// measured round trip. If Adaptive is true, ResendTimeout applies only until the first round trip
+	// has been measured, and DupAckHold has no effect. The fields of Rules after Adaptive apply only
+	// if Adaptive is true.
 	Adaptive bool
 	// ProbeTimeoutMin is the minimum time without an ACK before the sender retransmits the oldest
 	// packet in flight as a probe. ResendTimeoutMin is the minimum time without an ACK before each
@@ -222,5 +222,5 @@ const (
 
 // LoneAckDelay is the longest delay of the ACK of a lone reply, which is a reply that was the only
 // packet in flight (see lone.go). With at least 25 requests per second, the next request arrives
-// within this delay and carries the ACK of the lone reply.
+// within LoneAckDelay and carries the ACK of the lone reply.
 const LoneAckDelay = 40 * time.Millisecond

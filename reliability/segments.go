@@ -37,7 +37,7 @@ const (
 	CauseDupAck               // a duplicate ACK
 	CauseRefused              // the peer refused the segment; another packet has its number
 	// The causes of retransmission below occur only in the adaptive profile.
-	CauseLost  // a later packet has arrived; or the peer was not ready for it
+	CauseLost  // a later packet has arrived, or the peer did not know the connection yet
 	CauseProbe // the first time-out since the latest ACK
 	// CauseMemory means that the segment is retransmitted because the peer has refused it for lack of
 	// memory.

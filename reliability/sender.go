@@ -121,10 +121,10 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 }
 
 // Rest gives up credits that have expired. The caller must call Rest before each transmission of
-// new packets. Credits expire when the credit limit was last raised creditLease ago or earlier, and
-// no packet except a lone reply (a packet whose ACK may be delayed) is in flight. A sender keeps
-// only a few of its expired credits (see restingCredits), because the peer can have granted the
-// expired credits to different senders.
+// new packets. Credits expire when the peer has not raised the credit limit for the time
+// creditLease, and no packet except a lone reply (a packet whose ACK may be delayed) is in flight.
+// A sender keeps only a few of its expired credits (see restingCredits), because the peer can have
+// granted the expired credits to different senders.
 func (s *Sender) Rest(now mono.Time) {
 	if (s.oldest == s.next || s.patient) && now.Sub(s.raisedAt) >= creditLease {
 		s.rest() // seldom: Rest is small enough to be inlined
@@ -187,8 +187,8 @@ func (s *Sender) RoomOf(packetBytes int) int {
 }
 
 // NoteBlocked records that a packet has to wait because the limits of the Sender do not permit its
-// transmission yet. If only the pacer has limited the sender in a round trip, the congestion window
-// grows only if NoteBlocked was called in this round trip.
+// transmission yet. If the pacer, and not the congestion window, has limited the sender in a round
+// trip, the congestion window grows only if NoteBlocked was called in this round trip.
 func (s *Sender) NoteBlocked() { s.blocked = true }
 
 // InFlight returns the number of unacknowledged packets.
@@ -386,8 +386,8 @@ func (s *Sender) Refuse(t Token) {
 }
 
 // Unheard queues all packets in flight for immediate retransmission. The caller calls Unheard if
-// the peer has dropped these packets because it did not know the connection yet. Unheard leaves the
-// congestion window unchanged, because the packets were not lost by congestion.
+// the peer has dropped the packets in flight because it did not know the connection yet. Unheard
+// leaves the congestion window unchanged, because the packets were not lost by congestion.
 func (s *Sender) Unheard() {
 	if s.policy.none(s) {
 		return

@@ -47,8 +47,8 @@ func (r *Receiver) Weigh(sizeBytes int) {
 }
 
 // GrantedBytes returns the byte limit that belongs to the latest credits from Grant or TakeAck. The
-// caller must announce the byte limit to the peer together with these credits. If the peer has no
-// byte limit, GrantedBytes returns NoBytesBound.
+// caller must announce the byte limit to the peer together with the credits from Grant or TakeAck.
+// If the peer has no byte limit, GrantedBytes returns NoBytesBound.
 func (r *Receiver) GrantedBytes() int { return int(r.load.granted) }
 
 // The method "weigh" decides from the mean packet size whether a peer's packets count as small.

@@ -9,20 +9,20 @@ import (
 // The type "stretch" gives peers with long round trips more credits than the receive buffer has
 // slots, because most of their packets are in transit. The field "drain" is an interval in which
 // the receiver is expected to empty its receive buffer at least once. At most the fraction drain /
-// round trip of the packets that a peer may send can be in the buffer at the same time. Therefore
-// only the fraction drain / round trip of a peer's credits counts as buffer slots in use. If a
-// peer's round trip is unknown or not longer than the interval "drain", each of its credits counts
-// as a whole buffer slot.
+// round trip of the packets that a peer may send can be in the buffer at the same time. For a peer
+// whose round trip is longer than the interval "drain", only the fraction drain / round trip of the
+// peer's credits counts as buffer slots in use. If a peer's round trip is unknown or not longer
+// than the interval "drain", each of its credits counts as a whole buffer slot.
 //
 //	places == packets x drain / round trip
 //
-// The packets that arrive from all peers during an interval of the length "drain" together fit in
-// the receive buffer. The receive buffer can still overflow if a sender uses all its credits in one
-// burst, or if the process that reads the buffer does not run for a while. An overflow of the
-// receive buffer doubles the field "drain", which lowers the credits of peers with long round
-// trips. If the receive buffer has not overflowed for the time drainCalm, the field "drain" is
-// halved. If the fabric cannot count dropped datagrams, peers with long round trips get no
-// additional credits.
+// The pool limits the credits of all peers so that the packets that arrive during an interval of
+// the length "drain" fit in the receive buffer. The receive buffer can still overflow if a sender
+// uses all its credits in one burst, or if the process that reads the buffer does not run for a
+// while. An overflow of the receive buffer doubles the field "drain", which lowers the credits of
+// peers with long round trips. If the receive buffer has not overflowed for the time drainCalm, the
+// field "drain" is halved. If the fabric cannot count dropped datagrams, peers with long round
+// trips get no additional credits.
 type stretch struct {
 	drain     time.Duration // 0: the fabric does not count overruns
 	stretched int           // peers that have more credits than booked slots
@@ -30,8 +30,8 @@ type stretch struct {
 }
 
 const (
-	// drainLeast is the initial and the lowest value of the field "drain". drainLeast is about the
-	// time by which the process that reads the receive buffer is delayed on a busy machine.
+	// drainLeast is the initial and the lowest value of the field "drain". On a busy machine, the
+	// operating system can delay the process that reads the receive buffer by about drainLeast.
 	drainLeast = time.Millisecond
 	// drainMost is the largest value of the field "drain". A peer whose round trip is shorter than the
 	// interval "drain" gets no additional credits.

@@ -12,7 +12,8 @@ import (
 // The type "usnic" implements the loss recovery of the profiles usnic and lossless, for all Senders
 // of a module. Every sent segment has its own retransmission timer, which expires after 100 ms in
 // the profile usnic. The first duplicate ACK causes a retransmission of the oldest segment in
-// flight. The packets in flight are limited only by the send window and the credits.
+// flight. The profiles usnic and lossless limit the packets in flight only by the send window and
+// the credits.
 type usnic struct {
 	segs  *Segments
 	rules *Rules

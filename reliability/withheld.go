@@ -16,9 +16,9 @@ import "gobtl/internal/seq"
 // Tests reports whether the caller may hold back (number but not send) a packet at present, to
 // detect optimistic ACKs. A sender without a congestion window holds back no packet, because ACKs
 // do not raise the rate of this sender. At most one packet is held back (numbered but not sent) at
-// a time, and at most one in untestedRounds round trips. A sender holds back (numbers but does not
-// send) packets only rarely, because each of them can stop a sender with a full window for a round
-// trip.
+// a time, and at most one in untestedRounds round trips. A sender holds back packets (numbers but
+// does not send them) only rarely, because each packet that is held back can prevent a sender with
+// a full window from sending for a round trip.
 func (s *Sender) Tests() bool {
 	a := s.policy.adaptive
 	return a != nil && !a.fixed && !s.withholds && a.untested >= untestedRounds

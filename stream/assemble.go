@@ -18,7 +18,7 @@ type assembler struct {
 	high    uint64 // 1 + the highest received ordinal
 	horizon uint64
 	opened  uint64 // number of opened regions, counted by the method "open"
-	closeAt uint64 // value of high at which region lo is given to the reader
+	closeAt uint64 // region lo is passed to the reader when the field "high" reaches closeAt
 	ended   bool
 	// The field "limit" is the first ordinal (message number) that the sender cannot have sent yet. A
 	// datagram whose ordinal is the field "limit" or higher is counted as foreign, and dropped.
@@ -202,7 +202,7 @@ func (a *assembler) whole(slot int) bool {
 // leap prepares the opening of the regions up to number n, and reports whether the assembler's
 // budget of work covers the cost of at least one region. If region n is too far ahead of the open
 // regions (horizonMessages), or if the budget does not cover all regions up to n, the method "leap"
-// passes all open regions to the reader. Then the method "leap" skips the oldest unopened regions.
+// passes all open regions to the reader, and skips the oldest of the regions that are not open yet.
 func (a *assembler) leap(n uint64) bool {
 	back := min(uint64(a.ring.geo.Regions-1), a.horizon/uint64(a.ring.geo.RegionMessages)+1)
 	pays := a.budget / a.cost
@@ -264,7 +264,7 @@ func (a *assembler) handOver() {
 	c := r.counts[slot]
 	first, count := c.first, int(c.messages)
 	switch c.received {
-	case 0: // memory unchanged: the reader may have kept earlier data there
+	case 0: // not zeroed, because the reader may still use earlier data in this memory
 	case c.messages:
 		a.tellGap(first)
 		a.told = first + uint64(count)
@@ -366,8 +366,8 @@ func (a *assembler) full(n, upto uint64) bool {
 	return upto >= a.ring.counts[a.slot(n)].end()
 }
 
-// skip records that the sender has dropped the missing messages with ordinals below the argument
-// "to".
+// skip records that the sender has dropped all messages from the ordinal track.edge to the ordinal
+// to-1.
 func (a *assembler) skip(to uint64) {
 	if to = min(to, a.track.total); to <= a.track.edge {
 		return

@@ -63,7 +63,7 @@ func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
 // meetAgain handles a repeated hello message of the sender whose stream is in progress at this
 // receiver. A sender repeats its hello message if it has dropped this receiver, for example after a
 // late refusal, and then has added this receiver again. The stream continues if the sender's new
-// start message has the same parameters as the first one.
+// start message has the same parameters as its first start message.
 func (r *Receiver) meetAgain(l *letter) {
 	if err := r.judge(l.Hello); err != nil {
 		r.refuse(r.ep, l.Key, RefusedMismatch, err)
@@ -173,7 +173,7 @@ func (r *Receiver) startAgain(st *start) {
 		return
 	}
 	if r.asm.track.sent() == 0 {
-		r.credit = r.cfg.First // the sender may not have been ready for the credit
+		r.credit = r.cfg.First // the sender may have missed an earlier credit
 	}
 	r.ready()
 }

@@ -17,9 +17,9 @@ type caster struct {
 	ep        fabric.Endpoint
 	caps      fabric.Caps
 	mtu       int
-	perMsg    int // payload per datagram except the last; 0: not known yet
+	perMsg    int // payload bytes per datagram except a message's last; 0: not known yet
 	datagrams uint32
-	regions   []fabric.Region // registered memory of the ring, if the fabric gathers
+	regions   []fabric.Region // registered memory of the ring, if Caps.Gather is true
 	// If the field "each" is true, the fabric has a flow control for each receiver (see each.go).
 	each    bool
 	group   fabric.Addr
@@ -110,8 +110,8 @@ const floorBytes = 1200
 
 // The method "floor" returns the smallest datagram size to which a receiver is allowed to limit the
 // stream. The datagram size needs a lower limit, because a receiver with very small datagrams would
-// slow down the stream for all receivers. If the largest datagram of the sender is smaller than
-// this limit, the method "floor" returns the size of this datagram.
+// slow down the stream for all receivers. If the sender's own largest datagram size is below this
+// limit, the method "floor" returns the sender's own largest size.
 func (c *caster) floor() int {
 	most := (c.s.ring.geo.MessageBytes + datagramsMax - 1) / datagramsMax
 	return min(c.mtu, max(floorBytes, most+headerBytes))
@@ -195,8 +195,8 @@ func (c *caster) batchMax() int {
 }
 
 // The method "source" returns the sentFrom of a datagram whose message is in the given slot of the
-// ring. If the payload is copied to the send buffer, the ring does not wait for the completion of
-// the send.
+// ring. If the payload is copied to the send buffer, the sender can release the region in the ring
+// before the send completes.
 func (c *caster) source(slot int) sentFrom {
 	if c.each {
 		return sentFrom{}
@@ -330,7 +330,7 @@ func (c *caster) refused(err error, k *link) bool {
 }
 
 // await counts a send to the destination k, if the fabric will report the completion of this send.
-// The fabric reports no completion for small sends.
+// The fabric reports no completion for a send of at most Caps.InjectBytes bytes.
 func (c *caster) await(s *fabric.Send, k *link) {
 	if int(s.Len+s.RegionLen) > c.caps.InjectBytes {
 		c.port.await(s.Buf, k)

@@ -51,11 +51,11 @@ const (
 	// Block means that the message waits until a region is free. In the unreliable mode, Block leaves
 	// the message in the receiver's socket buffer, which may overflow. The kernel counts the packets
 	// that a full socket buffer drops (Stats.SocketDrops). Several datagrams that the kernel has
-	// coalesced into one packet count as one packet in Stats.SocketDrops. A waiting message delays all
-	// streams of the port. If the port has more than one stream, a message waits at most 50 ms. In the
-	// long run, all receivers of a port together delay its streams for at most a quarter of the time,
-	// and take turns. A message that has waited for the permitted time, or that may not wait, is
-	// dropped and counted, as with the policy Drop.
+	// coalesced into one packet count as one packet in Stats.SocketDrops. A message that waits for a
+	// free region delays all streams of the port. If the port has more than one stream, a message
+	// waits for a free region at most 50 ms. In the long run, all receivers of a port together delay
+	// its streams for at most a quarter of the time, and take turns. When the time for which a message
+	// may wait is over, the message is dropped and counted, as with the policy Drop.
 	Block Overrun = iota
 	// Drop means that the message is dropped and counted.
 	Drop
@@ -120,16 +120,17 @@ type Config struct {
 	// JoinersMax limits the number of receivers that have joined the stream after its start. Without a
 	// multicast group (Group), each receiver costs the sender a separate copy of the stream. Receivers
 	// on one host can use at most a quarter of JoinersMax, but one receiver per host is always
-	// allowed. With ErrTaken, the sender refuses a receiver that would exceed JoinersMax. A JoinersMax
-	// of 0 means 32. With a negative JoinersMax, no receiver may join after the start of the stream.
-	// For a stream to a multicast group (Group), JoinersMax has no effect.
+	// allowed. The sender refuses a receiver that would exceed JoinersMax, with ErrTaken as the
+	// reason. A JoinersMax of 0 means 32. With a negative JoinersMax, no receiver may join after the
+	// start of the stream. For a stream to a multicast group (Group), JoinersMax has no effect.
 	JoinersMax int
 	// BitsPerSecond limits the rate of payload bits for each receiver. Without a multicast group
 	// (Group), the sender's total rate can be as high as BitsPerSecond times the number of receivers.
 	// A BitsPerSecond of 0 means no limit.
 	BitsPerSecond float64
 	// Delay is the minimum time between the beginnings of two messages. If Delay is set, each message
-	// is sent separately, and the sender does not catch up after a stall. A Delay of 0 means no delay.
+	// is sent separately, and a sender that has fallen behind does not send faster to catch up. A
+	// Delay of 0 means no delay.
 	Delay time.Duration
 	// DatagramBytes is the largest size of datagrams in the unreliable mode, including 24 bytes of
 	// headers. If DatagramBytes is 0, the sender uses the largest size that is accepted by all

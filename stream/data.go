@@ -18,8 +18,8 @@ type dataPort struct {
 	all   []*dataEndpoint
 	free  []fabric.Buf // receive buffers that are not posted
 	txBuf []fabric.Buf // free send buffers
-	// For each send buffer, the slice "owner" has the source of the payload, and the slice "holds" has
-	// the number of references to the buffer.
+	// The element owner[b] is the source of the payload in send buffer b. The element holds[b] is the
+	// number of references to send buffer b by the batch and by incomplete sends.
 	owner []sentFrom
 	holds []uint16
 	drops dropCount
@@ -106,10 +106,10 @@ func (d *dataPort) add(ep fabric.Endpoint, group string) (*dataEndpoint, error) 
 // receive.
 func (d *dataPort) most() int { return min(d.main.caps.MTUBytes, d.arena.Size()) }
 
-// The method "floor" returns the smallest size to which a sender may limit its datagrams. The
+// The method "floor" returns the smallest datagram size that a receiver of this port accepts. The
 // datagram size needs a lower limit, because the memory and the work of a receiver grow with the
-// number of datagrams. If the port's own configuration permits only datagrams of less than
-// floorBytes, the method "floor" returns the configured size.
+// number of datagrams per message. If the port's own configuration permits only datagrams of less
+// than floorBytes, the method "floor" returns the configured size.
 func (d *dataPort) floor() int { return min(floorBytes, d.most()) }
 
 // refill posts the receive buffers of processed datagrams again.
@@ -123,8 +123,8 @@ func (de *dataEndpoint) refill() error {
 }
 
 // poll processes the received datagrams and returns their number. If a receiver has no free region
-// for a datagram and must not drop it, the method "poll" leaves this and all later datagrams of the
-// endpoint for the next call.
+// for a datagram and must not drop the datagram, the method "poll" processes this datagram and all
+// later datagrams of the endpoint in its next call.
 func (d *dataPort) poll(e *Engine) (int, error) {
 	total := 0
 	for i := 0; i < len(d.all); i++ {
@@ -344,8 +344,8 @@ func (de *dataEndpoint) receiverOf(e *Engine, c *fabric.Completion, h header) *R
 	return nil
 }
 
-// The method "foreign" counts a datagram that belongs to no stream. If the engine has only one
-// receiver, the foreign datagram is counted in the Stats of this receiver.
+// The method "foreign" counts a datagram that belongs to no stream, in Stats.Foreign of the
+// engine's only receiver. If the engine has several receivers, the datagram is not counted.
 func (e *Engine) foreign() {
 	if len(e.receiving) == 1 && e.receiving[0].asm != nil {
 		e.receiving[0].asm.track.foreign++

@@ -11,8 +11,8 @@
 //	+------------------------+                              +------------------------+
 //
 // In the reliable mode, the sender writes messages to regions of the receiver's ring that the
-// reader has released, and reports the progress to the receiver. In the reliable mode, no message
-// is missing.
+// reader has released, and tells the receiver which messages it has written. In the reliable mode,
+// no message is missing.
 //
 // In the unreliable mode, the sender posts datagrams to the fabric and does not wait for receivers.
 // The receiver stores each datagram at its position in the ring. The receiver counts received,
@@ -26,8 +26,8 @@
 // ring that CreateRing has made is a file, which other processes can map. A Port is the endpoint of
 // a process in the network. Senders and receivers find each other by their identities. An identity
 // is a line of text, exchanged by standard input and output, by files, by a callback, or over TCP
-// (ExchangeStdIO, ExchangeFiles, Meeting). In both modes, control messages (parameters, credits,
-// the end and the reports) use the reliable transport.
+// (ExchangeStdIO, ExchangeFiles, Meeting). In both modes, the two sides exchange parameters,
+// credits and final counters in control messages, which use the reliable transport.
 //
 //	ring.go       regions and their states       sender.go    sending side of a stream
 //	engine.go     progress of all streams        cast.go      datagrams of a sender

@@ -7,26 +7,30 @@ import (
 )
 
 // The methods of this file send over a fabric with a flow control for each receiver, such as shared
-// memory (Info.Reliable). On a fabric with such flow control, the queue of a receiver that does not
-// read becomes full, and Post returns ErrAgain for datagrams to this receiver only. A receiver with
-// a full queue does not delay the stream to the remaining receivers:
+// memory (Info.Reliable). On a fabric with a flow control for each receiver, the queue of a
+// receiver that does not read becomes full, and Post returns ErrAgain only for datagrams to the
+// receiver with the full queue. A receiver with a full queue does not delay the stream to the
+// remaining receivers:
 //
-//   - The sender goes at the speed of its fastest receiver. When one receiver has accepted the
-//     whole batch, the sender drops the rest of the batch for each receiver whose queue is full.
-//   - The fabric may hold sends to a receiver with a full queue. The sends held for one receiver
-//     can use only a part of the send buffers (see the method "share").
-//   - The payload is copied to the send buffers, so that held sends do not use regions of the ring.
+//   - The sender goes at the speed of its fastest receiver. When the fabric has accepted the whole
+//     batch for one receiver, the sender drops the rest of the batch for each receiver whose queue
+//     is full.
+//   - The fabric may accept sends to a receiver with a full queue, and complete them only when the
+//     receiver reads. Incomplete sends to one receiver can occupy only a part of the send buffers
+//     (see the method "share").
+//   - The sender copies the payload to send buffers, so that an incomplete send does not keep a
+//     region of the ring in use.
 
 const (
-	// Sends to one receiver use at most 1/eachPart of the free send buffers. A batch uses at most
-	// 1/eachPart of the free send buffers.
+	// The number of incomplete sends to one receiver is at most 1/eachPart of the number of free send
+	// buffers. A batch uses at most 1/eachPart of the free send buffers.
 	eachPart = 4
-	// The sends to all receivers of one stream together use at most eachMax send buffers.
+	// The incomplete sends to all receivers of one stream together use at most eachMax send buffers.
 	eachMax = txBuffers / 2
-	// A receiver counts as full after stuckTries successive calls of postTo in which the fabric
-	// accepted nothing. Successive calls of postTo for a receiver are in separate calls of the
-	// engine's Progress. In stuckTries calls of Progress, the endpoint is polled often enough for the
-	// completions of all send buffers.
+	// The queue of a receiver counts as full after stuckTries successive calls of postTo in which the
+	// fabric accepted no datagram to the receiver. Successive calls of postTo for a receiver are in
+	// separate calls of the engine's Progress. Each call of Progress polls up to pollBatch
+	// completions, so that stuckTries calls can poll the completions of all send buffers.
 	stuckTries = 1 + (txBuffers+pollBatch-1)/pollBatch
 )
 
@@ -102,8 +106,9 @@ func (c *caster) postTo(k *link) {
 	}
 }
 
-// The method "share" returns the number of datagrams that may be posted to the receiver k at
-// present. If no send to the receiver is incomplete, "share" returns at least 1.
+// The method "share" returns how many datagrams the sender may post to the receiver k before an
+// earlier send to k completes. If no send to the receiver is incomplete, "share" returns at least
+// 1.
 func (c *caster) share(k *link) int {
 	most := min(len(c.port.txBuf)/eachPart, eachMax/len(c.targets))
 	if k.underWay == 0 {

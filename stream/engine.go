@@ -158,8 +158,8 @@ func (e *Engine) Deadline() mono.Time {
 	return d
 }
 
-// Close closes the engine without waiting for streams to end. Each sender and each receiver that
-// has not ended by then ends with ErrClosed.
+// Close closes the engine without waiting for streams to end. A sender or receiver whose stream has
+// not ended yet ends with ErrClosed.
 func (e *Engine) Close() error {
 	if e.closed {
 		return nil
@@ -232,7 +232,7 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		if s := e.candidateOf(ep, l.Key); s != nil {
 			s.start(l.Start)
 		} else if r := e.receiverOf(ep, l.Key); r == nil {
-			e.refused.Strangers++ // the receiver may have refused this sender in the meantime
+			e.refused.Strangers++ // the receiver may have refused this sender before the start arrived
 			e.abort(ep, l.Key, codeTaken, "start of a stream that is not received here")
 		} else if r.state == stateRunning {
 			r.startAgain(l.Start)

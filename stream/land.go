@@ -5,8 +5,9 @@ import "unsafe"
 // Some fabrics can write received payload directly to its final position (fabric.Lander). The
 // receiver gives the fabric the memory of a region from the position of the next expected datagram
 // to the end of the region. Datagrams that arrive in the order of sending are copied only once, by
-// the kernel. Payload that was written to a wrong position is copied to the memory after its header
-// before any payload is processed (dataPort.rescue).
+// the kernel. If the fabric has written payload to a wrong position, dataPort.rescue copies this
+// payload into the receive buffer, after the datagram's header. rescue runs before any polled
+// datagram is processed.
 
 // The method "landing" returns the memory for the payload of the next datagrams, if they arrive in
 // order. If the next datagram cannot be predicted, "landing" returns nil. The returned memory

@@ -35,9 +35,9 @@ type link struct {
 	err    error
 	pace   pacer     // rate limit for this receiver, in the reliable mode
 	heard  mono.Time // latest time of progress, or of nothing to do
-	taken  uint64    // new datagrams that the receiver has reported after the end
+	taken  uint64    // number in the receiver's latest noticeTaken
 	grace  time.Duration
-	late   bool // joined a running stream; its loss is not a failure
+	late   bool // joined a stream in progress; the loss of this link is no error of the stream
 	// The field "otherHost" says whether an address of the receiver possibly does not belong to the
 	// host that named it (see other_host.go).
 	otherHost bool
@@ -48,7 +48,7 @@ type link struct {
 	hasAddr       bool
 	underWay      int    // sends to addr without a completion yet
 	posted        int    // number of datagrams of the batch posted to addr (caster.each)
-	stuck         int    // tries in series in which the fabric accepted no datagram to addr
+	stuck         int    // successive calls of postTo in which the fabric accepted no datagram
 	dataKey       uint64 // key in the datagrams to addr
 	datagramBytes int
 	nonce         uint64 // random number of the probes
@@ -57,8 +57,8 @@ type link struct {
 
 	// The fields below are for the reliable mode. The field "next" is the ordinal of the next message
 	// that the sender puts into the receiver's ring. The receiver has acknowledged the puts of all
-	// messages with ordinals below the field "placed". The sender has reported to the receiver all
-	// messages with ordinals below the field "told".
+	// messages with ordinals below the field "placed". The sender has told the receiver (noticePlaced)
+	// that all messages with ordinals below the field "told" are in its ring.
 	ringMessages uint64
 	// The slice "handles" identifies the memory regions (blocks) of the receiver's ring. Each block
 	// has blockMessages messages.
@@ -209,7 +209,8 @@ func (k *link) start() {
 }
 
 // The method "finished" reports whether the sender may send its end message. In the reliable mode,
-// the sender sends its end message only after the receiver knows of all sent messages.
+// the sender sends its end message only after the receiver has acknowledged the control messages
+// about all messages of the stream.
 func (k *link) finished() bool {
 	if k.s.cast != nil {
 		return k.s.cast.idle()
@@ -221,8 +222,8 @@ func (k *link) finished() bool {
 }
 
 // The method "settled" reports whether all earlier control messages have reached the receiver.
-// Control messages can arrive out of order. Before the sender sends a message that must arrive
-// last, it waits until the method "settled" returns true.
+// Control messages can arrive out of order. Before the sender sends a control message that must not
+// overtake earlier control messages, it waits until the method "settled" returns true.
 func (k *link) settled() bool {
 	if k.flushed {
 		return true

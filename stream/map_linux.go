@@ -70,7 +70,7 @@ func CreateRing(file string, g Geometry) (*Ring, error) {
 	} {
 		binary.NativeEndian.PutUint64(whole[8+8*i:], v)
 	}
-	copy(whole, mapMagic) // last, because a file without the magic is not ready
+	copy(whole, mapMagic) // written last, because OpenRing refuses a file without the magic
 	return r, nil
 }
 

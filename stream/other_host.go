@@ -31,7 +31,7 @@ import (
 const (
 	// otherHostEvery is the minimum average time between two handshakes with addresses that possibly
 	// belong to a host other than the one that named them. otherHostBurst is the largest number of
-	// these rate-limited handshakes that can begin at the same time.
+	// rate-limited handshakes that can begin at the same time.
 	otherHostEvery = 500 * time.Millisecond
 	otherHostBurst = 4
 	// otherHostAgain is the minimum time between two handshakes with addresses that the same host has
@@ -94,8 +94,8 @@ func (h *otherHosts) take(from netip.Prefix, now mono.Time) bool {
 
 // allowOtherHost reports whether an identity names an address that possibly belongs to a host other
 // than the one from which the identity came. A handshake with an address of a host other than the
-// one that named it counts towards the rate limit. If the rate limit does not allow this handshake
-// at present, allowOtherHost returns an error that wraps ErrTaken.
+// one that named it counts towards the rate limit. If the rate limit does not allow a handshake
+// with an address of another host at present, allowOtherHost returns an error that wraps ErrTaken.
 func (e *Engine) allowOtherHost(id Identity) (otherHost bool, err error) {
 	if id.from == "" {
 		return false, nil
@@ -126,7 +126,7 @@ func (k *link) allowData(data []byte) bool {
 
 // namesOtherHost reports whether an identity line from the given host names an address that may
 // belong to a different host. The arguments "command" and "data" of namesOtherHost are the two
-// addresses in the line.
+// addresses in the identity line.
 func namesOtherHost(from, command, data string) bool {
 	return !parseHost(from).IsLoopback() && (!isAt(command, from) || !isAt(data, from))
 }

@@ -12,8 +12,9 @@ import (
 // peer is not receiving messages. The queue of each peer has a limited size, and does not delay
 // messages to the remaining peers.
 
-// outboxMax and outboxBytesMax limit the queued control messages to a peer. Among control messages
-// with a cumulative number, the queue contains only the latest message of each kind and stream.
+// outboxMax and outboxBytesMax limit the queued control messages to a peer. Of the notices (control
+// messages with a cumulative number), the queue contains only the latest one of each kind and
+// stream.
 const (
 	outboxMax      = 64
 	outboxBytesMax = 64 << 10
@@ -58,9 +59,9 @@ func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	o.bytes += len(data)
 }
 
-// replace overwrites a queued control message of the same kind and stream with a newer one, whose
-// cumulative number includes the old number. The result of replace is false if the queue contains
-// no message of the same kind and stream, and otherwise true.
+// replace overwrites a queued notice with a newer notice of the same kind and stream. The older
+// notice is not needed, because the number in a notice is cumulative. If the queue contains no
+// notice of the kind and stream of the new one, replace returns false.
 func (o *outbox) replace(data []byte) bool {
 	const same = 16 // kind and key
 	for _, w := range o.waiting {

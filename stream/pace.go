@@ -22,8 +22,7 @@ type pacer struct {
 }
 
 const (
-	// lagMax limits how far a sender catches up after it has fallen behind its rate. A sender does not
-	// make up for a delay beyond lagMax.
+	// lagMax is the largest delay for which a sender makes up after it has fallen behind its rate.
 	lagMax = 20 * time.Millisecond
 	// burstTime is the longest time that a burst may take at the configured rate.
 	burstTime = 50 * time.Microsecond

@@ -9,34 +9,35 @@ import (
 )
 
 // In the reliable mode, the sender puts contiguous messages into the receiver's ring, up to the
-// receiver's credit. When a put and all puts before it are acknowledged, the sender reports the
-// progress to the receiver. The receiver gives credit only for regions that its reader has
-// released.
+// receiver's credit. When a put and all puts before it are acknowledged, the sender sends the
+// receiver a control message (noticePlaced) with the ordinal after the last message of the put. The
+// receiver gives credit only for regions that its reader has released.
 
 const (
-	// putBytesMax is the largest size of a put with several messages. A put has at most 1/putsPerRing
-	// of the size of the receiver's ring, so that more puts are in flight while one put is
-	// acknowledged and its region is read.
+	// putBytesMax is the largest size of a put with several messages, in bytes. A put has at most
+	// 1/putsPerRing of the size of the receiver's ring, so that the sender can start the next put
+	// before the receiver's reader has released the region of the previous put.
 	putBytesMax = 1 << 20
 	putsPerRing = 2
-	// putsMax is the largest number of puts in flight per receiver, and putsBytesMax is the largest
-	// total size of these puts.
+	// putsMax is the largest number of unacknowledged puts to one receiver. putsBytesMax is the
+	// largest total size of the unacknowledged puts to one receiver, in bytes.
 	putsMax      = 64
 	putsBytesMax = 16 << 20
 )
 
-// put is a put in flight.
+// put is a put (remote write) that the receiver has not acknowledged yet.
 type put struct {
 	end  uint64 // ordinal after the last message of the put
 	size int
 	done bool
 }
 
-// The lower linkShift bits of a fragment's Context identify the put. The upper bits of a fragment's
-// Context are the number of the link, which is its index in Engine.links.
+// The lower linkShift bits of the Context of a put's fragment are the index of the put in
+// link.puts. The upper bits of the Context are the index of the link in Engine.links.
 const linkShift = 32
 
-// addLink gives a link a number in Engine.links.
+// addLink stores a link in the first free element of Engine.links, and sets the link's field
+// "number" to the index of this element.
 func (e *Engine) addLink(k *link) {
 	for i, other := range e.links {
 		if other == nil {
@@ -48,7 +49,7 @@ func (e *Engine) addLink(k *link) {
 	e.links = append(e.links, k)
 }
 
-// dropLink frees the number of an ended link when no put of the link is in flight any more.
+// dropLink removes a link from Engine.links if the link has ended and has no unacknowledged put.
 func (e *Engine) dropLink(k *link) {
 	if k.state == linkDone && k.putLo == k.putHi && e.links[k.number] == k {
 		e.links[k.number] = nil
@@ -72,8 +73,9 @@ func (e *Engine) putDone(f *btl.Fragment, err error) {
 	e.dropLink(k)
 }
 
-// putAll starts all puts that the limits of the links permit, and releases the regions that have
-// arrived at all receivers.
+// putAll starts puts to all receivers, within the credit, the rate and the other limits of each
+// receiver. putAll releases each region of the sender's ring whose messages all receivers have
+// acknowledged.
 func (s *Sender) putAll(now mono.Time) (n int) {
 	done := s.next
 	for _, k := range s.links {
@@ -98,8 +100,12 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 	return n
 }
 
-// The method "notice" handles a control message of the receiver with a cumulative number, which is
-// either the receiver's credit, or the number of new datagrams after the end of sending.
+// The method "notice" handles a notice (binary control message) from the receiver. A noticeCredit
+// permits puts of all messages with ordinals below the number in the notice. A noticeTaken, which a
+// receiver sends only after the sender's end message, contains the number of datagrams without
+// duplicates that the receiver has received since the start of the stream. The numbers in
+// noticeCredit and in noticeTaken only increase, and the method "notice" ignores a notice whose
+// number is not higher than the number in an earlier notice of the same kind.
 func (k *link) notice(n notice) {
 	switch {
 	case n.kind == noticeTaken && n.ordinal > k.taken:
@@ -110,8 +116,9 @@ func (k *link) notice(n notice) {
 	}
 }
 
-// find sets the fields "seq" and "message" of the link to the position of the next message to put
-// and returns true, or returns false if there is no message to put.
+// find moves the link's position in the stream (the fields "seq" and "message") to the next message
+// that is not put yet, and returns true. If the regions from seqLo to seqHi-1 contain no further
+// message, find returns false.
 func (k *link) find() bool {
 	s := k.s
 	if k.seq < s.seqLo {
@@ -131,7 +138,8 @@ func (k *link) ordinal() uint64 {
 	return k.s.ring.counts[k.seq%uint64(k.s.ring.geo.Regions)].first + k.message
 }
 
-// mayPut reports whether the link could put a message at present if there were no rate limit.
+// mayPut reports whether the receiver's credit and the limits of unacknowledged puts permit a put
+// at present. mayPut ignores the rate limit.
 func (k *link) mayPut() bool {
 	if k.state != linkReady || k.putHi-k.putLo == putsMax || !k.find() {
 		return false
@@ -140,7 +148,9 @@ func (k *link) mayPut() bool {
 	return n < k.credit && n == k.next && min(k.room(), k.putBytes()) > 0
 }
 
-// The method "room" returns how many more bytes of puts may be in flight to the receiver.
+// The method "room" returns putsBytesMax minus the total size of the unacknowledged puts to the
+// receiver. If there is no unacknowledged put, "room" returns at least MessageBytesMax, so that a
+// message of any size can be put.
 func (k *link) room() int {
 	left := putsBytesMax
 	for i := k.putLo; i < k.putHi; i++ {
@@ -152,8 +162,8 @@ func (k *link) room() int {
 	return left
 }
 
-// putSome starts puts until the receiver's credit, a limit of the puts in flight or the rate does
-// not permit one more put.
+// putSome starts puts to one receiver, until no message is left, or until the receiver's credit,
+// the rate limit or a limit of unacknowledged puts (putsMax, putsBytesMax) is reached.
 func (k *link) putSome(now mono.Time) (n int) {
 	s := k.s
 	for k.find() {
@@ -183,14 +193,15 @@ func (k *link) putSome(now mono.Time) (n int) {
 	return n
 }
 
-// putBytes returns the largest size of a put in bytes, which is at least one message.
+// putBytes returns the largest size in bytes of a put with several messages. A put of a single
+// message may be larger.
 func (k *link) putBytes() int {
 	messages := max(k.ringMessages/putsPerRing, 1)
 	return int(min(putBytesMax, messages*uint64(k.s.ring.geo.MessageBytes)))
 }
 
-// run returns the number and the memory of the messages that one put can contain. The first of
-// these messages has the ordinal "from". The messages of one put are contiguous in the rings of
+// run returns the number and the memory of the messages that the next put can contain. The first
+// message of the put has the ordinal "from". The messages of one put are contiguous in the rings of
 // both sides. If the argument "bytes" is positive, the method "run" returns at least one message.
 func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 	s := k.s
@@ -218,8 +229,9 @@ func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
 	return messages, s.ring.blocks[block][lo : lo+messages*g.MessageBytes]
 }
 
-// put starts a put, advances the link's position in the stream, and returns true. If the transport
-// cannot accept the put yet, or if the link has failed, the method "put" returns false.
+// put starts a put of the given messages, moves the link's position in the stream behind these
+// messages, and returns true. If the transport cannot accept the put yet (btl.ErrAgain), the method
+// "put" returns false. After any other error, "put" ends the link and returns false.
 func (k *link) put(from uint64, messages int, mem []byte) bool {
 	s := k.s
 	at := (from - s.cfg.First) % k.ringMessages
@@ -258,8 +270,8 @@ func (k *link) put(from uint64, messages int, mem []byte) bool {
 	return true
 }
 
-// tell reports to the receiver up to which ordinal all messages have been put into the receiver's
-// ring.
+// tell sends the receiver a noticePlaced with the ordinal below which all messages are in the
+// receiver's ring.
 func (k *link) tell() {
 	if k.placed > k.told {
 		k.told = k.placed
@@ -272,14 +284,14 @@ func (k *link) tell() {
 	}
 }
 
-// seqEmpty reports whether the sender has no message that is ready to be put into the receiver's
-// ring.
+// seqEmpty reports whether a put of each message in the regions from seqLo to seqHi-1 has begun.
 func (k *link) seqEmpty() bool { return !k.find() }
 
-// skipTo tells the receiver that the messages with the ordinals from k.next to ordinal-1 are
-// dropped. Before the receiver learns of dropped messages, it must have got reports of all messages
-// below the ordinal k.next. If a report is still missing, skipTo sends nothing and returns false.
-// Otherwise skipTo returns true.
+// skipTo tells the receiver (noticeSkip) that the sender drops the messages with the ordinals from
+// link.next to ordinal-1, and returns true. A noticeSkip must not overtake a noticePlaced for the
+// messages below link.next, because the receiver counts a message below a noticeSkip as dropped if
+// no noticePlaced has announced the message. If the receiver has not acknowledged all earlier
+// control messages yet, skipTo therefore sends nothing and returns false.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false
@@ -290,10 +302,12 @@ func (k *link) skipTo(ordinal uint64) bool {
 	return true
 }
 
-// watch ends the link to a receiver if no put to this receiver has begun within Config.Timeout. The
-// usual reason is that the receiver's reader has not released a region. The time during which the
-// rate limit or the transport delays the puts does not count towards Config.Timeout. While puts are
-// in flight, the transport checks that the receiver acknowledges packets.
+// watch ends the link to a receiver with ErrStalled if the sender has messages to put, and for
+// Config.Timeout no put has completed and no new credit has arrived. The usual reason for
+// ErrStalled is that the receiver gives no credit, because its reader has released no region. A
+// message that has credit, but is delayed by the rate limit, by the transport or by unacknowledged
+// puts, does not count as stalled. The transport itself ends the connection to a receiver that does
+// not acknowledge packets.
 func (k *link) watch(now mono.Time) {
 	inFlight := k.putLo < k.putHi
 	if !k.find() || k.ordinal() < k.credit && (inFlight || k.busy || k.pace.budget(now) == 0) {

@@ -36,10 +36,11 @@ type Receiver struct {
 	exposed   []*btl.Region // blocks of the ring, exposed to the sender only
 	credit    uint64        // credit that was sent to the sender
 	end       *ending
-	endAt     mono.Time // time of the sender's end; moved while datagrams wait
+	endAt     mono.Time // arrival of the end message, or a later time at which datagrams still waited
 	heard     mono.Time // time of the latest new or waiting datagram
-	// blockedAt is the time since which the reader has released no region although a datagram needed
-	// one. A blockedAt of 0 means that a region is free, or that no datagram needed a region.
+	// blockedAt is the time at which a datagram first found no free region, since the reader's latest
+	// release of a region. A blockedAt of 0 means that a region is free, or that no datagram needed a
+	// region.
 	blockedAt mono.Time
 	asks      bool      // the receiver is in Engine.stall.turns
 	asksAt    mono.Time // time of the latest wish to stop the port
@@ -206,7 +207,7 @@ func (r *Receiver) handOver(region Region) {
 	r.stats.Regions++
 	select {
 	case r.regions <- region:
-	default: // a program without the channel uses the states of regions
+	default: // a program that does not read the channel looks at the states of regions
 	}
 }
 
@@ -259,8 +260,9 @@ func (r *Receiver) count(now mono.Time) {
 	r.stats.LastNs = int64(now)
 }
 
-// The method "notice" handles a control message of the sender with a cumulative number, such as the
-// number of messages sent so far.
+// The method "notice" handles a notice (binary control message) from the sender. The number in a
+// notice is an ordinal, below which all messages have been sent (noticeSent), are in the ring
+// (noticePlaced), or were dropped unless they are in the ring (noticeSkip).
 func (r *Receiver) notice(n notice) {
 	if r.asm == nil || r.state != stateRunning {
 		return
@@ -325,7 +327,7 @@ func (r *Receiver) running(now mono.Time) {
 			r.fail(fmt.Errorf("%w: no free region for %v", ErrStalled, r.cfg.Timeout))
 			return
 		}
-		if r.e.data.waiting() { // datagrams of this stream may wait after another's
+		if r.e.data.waiting() { // datagrams of this stream may be behind a waiting datagram
 			r.heard, r.endAt = now, now
 		}
 		r.tellTaken(now)
@@ -339,8 +341,9 @@ func (r *Receiver) running(now mono.Time) {
 	}
 }
 
-// tellTaken sends the number of new datagrams to a sender that waits for this receiver's report,
-// which shows the sender that the receiver makes progress.
+// tellTaken sends noticeTaken to a sender that waits for this receiver's report. The number in a
+// noticeTaken counts all datagrams without duplicates since the start, and its growth shows the
+// sender that the receiver makes progress.
 func (r *Receiver) tellTaken(now mono.Time) {
 	if r.end != nil && now.Sub(r.takenAt) >= noticeEvery {
 		r.takenAt = now
@@ -443,7 +446,7 @@ func (r *Receiver) publish(now mono.Time) {
 		r.dropsAt = now
 		st.SocketDrops = r.e.data.dropped() - r.drops
 	}
-	populated := st.Regions // an estimate, because counting a large ring is slow
+	populated := st.Regions // an estimate, because counting the regions of a large ring is slow
 	if n := r.ring.geo.Regions; n <= populatedMax {
 		populated = 0
 		for i := range n {

@@ -17,7 +17,7 @@ type Reason uint8
 const (
 	RefusedMismatch    Reason = iota // other parameters or another protocol version
 	RefusedWish                      // the peer requests more than this side allows
-	RefusedTaken                     // peers that came earlier have the place, or too many peers wait
+	RefusedTaken                     // an earlier peer is connected, or too many peers wait
 	RefusedSilent                    // the peer made no progress
 	RefusedAddress                   // no probe has arrived at the peer's data address
 	RefusedUnreachable               // the peer was unreachable, or is gone
@@ -113,8 +113,8 @@ func withLatest(err, latest error) error {
 	return fmt.Errorf("%w; the latest that came: %w", err, inner(latest))
 }
 
-// makeRoom refuses one of the receivers without a validated address if their number has reached
-// pendingMax.
+// If pendingMax receivers without a validated address are connected or connecting, makeRoom refuses
+// one of them (oldestOfLargestHost), so that a new receiver can connect.
 func (s *Sender) makeRoom() {
 	var pending []*link
 	for _, k := range s.links {
@@ -129,9 +129,9 @@ func (s *Sender) makeRoom() {
 }
 
 // oldestOfLargestHost returns the peer that a new peer replaces, which is the oldest peer of the
-// host with the most peers. Because the new peer replaces a peer of this host, a host with many
-// peers cannot displace the peers of hosts with few peers. The argument "peers" of
-// oldestOfLargestHost is in the order of arrival, and not empty.
+// host with the most peers. A host with many peers therefore displaces its own peers, and not the
+// peers of hosts with few peers. The argument "peers" of oldestOfLargestHost is in the order of
+// arrival, and not empty.
 func oldestOfLargestHost[T any](peers []T, ep func(T) *btl.Endpoint) T {
 	count := make(map[string]int)
 	for _, p := range peers {

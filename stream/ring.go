@@ -22,7 +22,7 @@ const (
 	MessageBytesMax   = 1 << 30
 	RegionsMax        = 1 << 20
 	RegionMessagesMax = 1 << 24
-	// BlocksMax is the largest number of memory slices of a ring.
+	// BlocksMax is the largest number of separate slices of memory (blocks) that NewRing accepts.
 	BlocksMax = 512
 
 	ringBytesMax = min(1<<40, math.MaxInt)
@@ -73,7 +73,7 @@ func (g Geometry) Messages() int { return g.Regions * g.RegionMessages }
 func (g Geometry) Bytes() int { return g.RegionBytes() * g.Regions }
 
 // The constants below are the states of a region. A populated region contains data for its
-// consumer, the transport of a sender or the reader of a receiver.
+// consumer. The consumer is the transport in a sender's ring, and the reader in a receiver's ring.
 //
 //	sending     free --> populated (by the producer) --> busy (being sent) --> free
 //	receiving   free --> busy (being filled) --> populated --> free (by the reader)
@@ -89,7 +89,7 @@ const (
 const (
 	wordState    = iota
 	wordFirst    // ordinal of the region's first message
-	wordMessages // messages of the region; may be fewer in the last region
+	wordMessages // number of messages, which can be smaller in the last region
 	wordReceived // messages that have been transferred
 	wordSkip     // sender: ordinals dropped before the first message
 	wordBitmap
@@ -116,8 +116,8 @@ type Ring struct {
 	used   atomic.Bool // a stream uses the ring
 	wake   atomic.Pointer[func()]
 	unmap  func() error
-	// The field "polled" says whether a process that does not call "wake" might change the states of
-	// the regions.
+	// If the field "polled" is true, another process, which cannot call the function "wake", may
+	// change the states of the regions.
 	polled bool
 }
 
@@ -250,7 +250,7 @@ func (r *Ring) SetPopulated(i int, populated bool) {
 }
 
 // release frees a region that a reader owns, if the region still begins with the ordinal "first". A
-// repeated release of the same region therefore has no effect.
+// second release of the same region has no effect, even if the region was filled again in between.
 func (r *Ring) release(i int, first uint64) {
 	if i >= 0 && i < r.geo.Regions && r.get(i, wordFirst) == first {
 		r.SetPopulated(i, false)

@@ -146,7 +146,7 @@ func (p *Port) now() mono.Time { return mono.Time(time.Since(p.start)) + 1 }
 func (p *Port) Started() time.Time { return p.start }
 
 func (p *Port) loop() {
-	runtime.LockOSThread() // the thread ends with the loop: Setup may have changed it
+	runtime.LockOSThread() // the thread ends with the loop, because Setup may have changed the thread
 	var err error
 	if p.cfg.Setup != nil {
 		err = p.cfg.Setup()
@@ -246,7 +246,8 @@ func (p *Port) listensToModule() bool {
 }
 
 // nudge wakes the loop if the loop is asleep. If the loop is just about to sleep when the method
-// "nudge" is called, the wake-up can be lost, and the caller's work then waits for up to parkMax.
+// "nudge" is called, the wake-up can be lost, and the loop does the caller's work up to parkMax
+// later.
 func (p *Port) nudge() {
 	if p.parked.Load() {
 		p.wake()

@@ -89,7 +89,8 @@ func (m *Meeting) Refusals() MeetingRefusals {
 	return MeetingRefusals{Nonsense: m.nonsense.Load(), Crowd: r.Full + r.Displaced}
 }
 
-// hear reads the line of a new peer, and keeps the connection until the peer has an answer.
+// hear reads the line of a new peer, and keeps the connection open until the Meeting has answered
+// the peer.
 func (m *Meeting) hear(g *bounded.Guest) {
 	_ = g.SetDeadline(time.Now().Add(meetLine)) // without a deadline the read could block forever
 	line, err := bounded.NewLines(g, identityTextMax).Next()

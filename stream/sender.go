@@ -34,11 +34,11 @@ type Sender struct {
 	lost   error  // errors of links that ended early
 	latest error  // reason of the latest refusal of a receiver
 	wrong  error  // with Only: error of a refused receiver
-	next   uint64 // ordinal of the next message to take from a region
+	next   uint64 // ordinal of the first message of region seqHi
 	total  uint64 // ordinal after the last message, or unknownTotal
 	ended  mono.Time
-	// The field "awaited" is the latest time at which the report of a receiver that was ready at the
-	// start was still missing.
+	// The field "awaited" is the latest time at which a receiver that was ready at the start of the
+	// stream had not sent its report.
 	awaited mono.Time
 	seqLo   uint64 // numbers of the regions being sent: [seqLo, seqHi)
 	seqHi   uint64
@@ -280,8 +280,8 @@ const (
 	startTime = time.Second
 )
 
-// expire refuses each receiver to which the stream has not begun and which has made no progress for
-// too long.
+// expire refuses each receiver that has not become ready within the time limit for its present
+// state (Config.Timeout, startTime or otherHostTime).
 func (s *Sender) expire(now mono.Time) {
 	waits := false
 	for _, k := range s.links {
@@ -449,7 +449,7 @@ func (s *Sender) paced() mono.Time {
 	return next
 }
 
-// mayGo reports whether the sender could send a message at present if there were no rate limit.
+// mayGo reports whether the sender can send a message as soon as the rate limit permits it.
 func (s *Sender) mayGo() bool {
 	if s.cast != nil {
 		return true

@@ -47,9 +47,9 @@ func (s *Sender) Next(ctx context.Context) (Region, error) {
 	}
 }
 
-// Populate passes the region that the latest call of Next has returned to the transport. The
-// argument "messages" of Populate is the number of filled messages at the beginning of the region,
-// from 1 to RegionMessages.
+// Populate tells the transport that the producer has filled the region from the latest call of
+// Next. The argument "messages" of Populate is the number of filled messages at the beginning of
+// the region, from 1 to RegionMessages.
 func (s *Sender) Populate(messages int) error {
 	if messages < 1 || messages > s.ring.geo.RegionMessages {
 		return fmt.Errorf("%w: %d messages of a region of %d", ErrConfig, messages,

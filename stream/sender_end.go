@@ -34,8 +34,9 @@ func (s *Sender) awaitReports(now mono.Time) {
 	}
 }
 
-// endTimeouts is the longest wait, in units of Config.Timeout, for a receiver that reports progress
-// after the end of sending.
+// endTimeouts limits the wait for the final report of a receiver that still makes progress
+// (noticeTaken). The limit, in units of Config.Timeout, begins when the sender has sent all
+// messages.
 const endTimeouts = 30
 
 // The method "overdue" returns an error if the time for the receiver's report is over, and
@@ -104,8 +105,8 @@ func (s *Sender) over(err error) {
 }
 
 // expirePuts closes the connections to the receivers that have not acknowledged all puts of an
-// ended stream within Config.Timeout. The ring of the stream stays in use until all puts have
-// ended.
+// ended stream within Config.Timeout. The program must not reuse the ring of an ended stream until
+// the transport has completed or cancelled all puts.
 func (s *Sender) expirePuts(now mono.Time) {
 	if now < s.expiresAt() {
 		return
@@ -117,7 +118,7 @@ func (s *Sender) expirePuts(now mono.Time) {
 	}
 }
 
-// expiresAt returns the next time at which expirePuts must be called.
+// expiresAt returns the time from which expirePuts closes connections with unacknowledged puts.
 func (s *Sender) expiresAt() mono.Time { return s.overAt.Add(s.cfg.Timeout) }
 
 func (s *Sender) letGo() {

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// stallMost is the longest uninterrupted time for which the receivers of a port may stop the port.
-	// In the long run, all receivers together may stop their port for at most 1/stallParts of the
-	// time.
+	// stallMost is the longest uninterrupted time for which receivers without a free region may delay
+	// the datagrams of all streams of their port ("stop the port"). In the long run, all receivers
+	// together may stop their port for at most 1/stallParts of the time.
 	stallMost  = 50 * time.Millisecond
 	stallParts = 4
 	// stallLeast is the shortest time for which a receiver stops its port. If the time for which the
@@ -24,8 +24,8 @@ const (
 // While a receiver stops the port, the datagrams of all streams of the port wait until this
 // receiver has a free region. Receivers that want to stop the port take turns.
 type stall struct {
-	// The field "left" is the time for which the port may be stopped, as of the time "at". A stop that
-	// has lasted too long makes "left" negative.
+	// The field "left" is the time for which receivers may still stop the port, as of the time "at".
+	// If receivers have stopped the port for longer than permitted, "left" is negative.
 	left   time.Duration
 	at     mono.Time // begin of the present stop, or latest time for which "left" was calculated
 	holder *Receiver // the receiver that stops the port, or nil
@@ -76,7 +76,8 @@ func (s *stall) next() {
 	s.turns = slices.Delete(s.turns, 0, 1)
 }
 
-// end records that the receiver r does not stop the port, or no longer.
+// end records that the receiver r no longer stops the port. If r does not stop the port, the method
+// "end" does nothing.
 func (s *stall) end(r *Receiver, now mono.Time) {
 	if s.holder == r && r != nil {
 		s.left = max(s.left-now.Sub(s.at), -stallMost)

@@ -36,7 +36,8 @@ type tracker struct {
 
 // messageState is the history entry of a message. The field "mark" identifies the message to which
 // the history entry belongs. A history entry is initialized when the first datagram of its message
-// arrives. Messages of which no datagram arrives therefore cost no time.
+// arrives. A message of which no datagram arrives costs no time, because its history entry is not
+// initialized.
 type messageState struct {
 	mark   uint64 // ordinal + 1 of the message; 0: unused
 	left   uint32 // datagrams that have not arrived yet

@@ -145,8 +145,9 @@ type welcome struct {
 }
 
 // The type "ready" contains the handles of the memory regions (blocks) of the receiver's ring in
-// the reliable mode. All blocks of a ring have the same number of messages. At most BlocksMax
-// handles fit in a letter (control message in JSON).
+// the reliable mode. All blocks of a ring have the same number of messages. The receiver's ring has
+// at most BlocksMax blocks, so that the handles of all blocks fit in one letter (control message in
+// JSON) of at most letterBytesMax bytes.
 type ready struct {
 	Blocks []uint64 `json:"blocks,omitempty"`
 }
@@ -196,14 +197,15 @@ func parseLetter(b []byte) (*letter, error) {
 
 // The kinds of notices.
 const (
-	noticePlaced = 1 // -> receiver: lower ordinals have been put (reliable)
-	noticeSkip   = 2 // -> receiver: missing lower ordinals were dropped (reliable)
-	noticeSent   = 3 // -> receiver: lower ordinals have been sent (unreliable)
-	noticeCredit = 4 // <- sender: lower ordinals may be put (reliable)
-	noticeTaken  = 5 // <- sender: new datagrams so far, after the end (unreliable)
+	noticePlaced = 1 // -> receiver: all messages below the ordinal are in the ring (reliable)
+	noticeSkip   = 2 // -> receiver: the sender drops all missing messages below the ordinal (reliable)
+	noticeSent   = 3 // -> receiver: all messages below the ordinal have been sent (unreliable)
+	noticeCredit = 4 // <- sender: all messages below the ordinal may be put (reliable)
+	noticeTaken  = 5 // <- sender: datagrams received without duplicates, after letterEnd (unreliable)
 )
 
-// notice is a control message of 24 bytes, with kind, key and a number (ordinal).
+// notice is a control message of 24 bytes. The field "ordinal" of a noticeTaken is a number of
+// datagrams, and that of all other kinds is the ordinal of a message.
 type notice struct {
 	kind    uint64
 	key     uint64

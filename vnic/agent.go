@@ -68,7 +68,7 @@ type Agent struct {
 	conns   []int
 	refused Status // status of the latest response to a registration
 	tid     uint64
-	keys    map[int]uint64 // key of the address check in progress, by connection
+	keys    map[int]uint64 // by connection: key of the address verification in progress
 	proofs  []Proof
 	// Stats are counters for the operator.
 	Stats AgentStats
@@ -123,18 +123,18 @@ func (a *Agent) Ports() []*PortState {
 	return all
 }
 
-// Lease returns the latest lease that a manager has got, and reports whether this lease is valid at
-// the time "now".
+// Lease returns the latest lease that the agent has granted to a manager, and reports whether this
+// lease is valid at the time "now".
 func (a *Agent) Lease(now mono.Time) (Lease, bool) {
 	return a.lease, a.holder != 0 && now < a.until
 }
 
 // Refused returns the reason why the manager does not accept this host, or StatusOK. StatusInvalid
-// means that the manager's file does not name the host. StatusBusy means that a different host with
-// the name or an address of this host is connected. StatusUnproven means that the manager could not
-// verify the addresses that this host has registered. StatusVersion means that the manager and this
-// host use different methods to verify addresses. StatusOK means that no manager has refused this
-// host.
+// means that the manager's file does not name the host. StatusBusy means that a different host,
+// which uses the name or an address of this host, is connected to the manager. StatusUnproven means
+// that the manager could not verify the addresses that this host has registered. StatusVersion
+// means that the manager and this host use different methods to verify addresses. StatusOK means
+// that no manager has refused this host.
 func (a *Agent) Refused() Status {
 	if a.holder > 0 {
 		return StatusOK

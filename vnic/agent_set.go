@@ -96,8 +96,8 @@ func (a *Agent) setLIDs(m *Message) Status {
 }
 
 // keepLIDs merges the new table of LIDs, "list", with the old table. If the new table has no
-// addresses for a host, keepLIDs copies the host's addresses from the old table. keepLIDs does not
-// copy addresses from the old table if the new table has one of them for a different host.
+// addresses for a host, keepLIDs copies the host's addresses from the old table. keepLIDs copies
+// the old addresses of a host only if the new table has none of them for a different host.
 func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	kept := make([]LIDEntry, 0, len(list))
 	for _, e := range list {

@@ -41,8 +41,8 @@ type Host struct {
 }
 
 // SetTables replaces a port's tables, and registers the port under the number of its switch. If t
-// is nil, SetTables removes the port. If a different port has been registered under the previous
-// switch of this port in the meantime, the registration of that port does not change.
+// is nil, SetTables removes the port. If another port is registered under the previous switch of
+// this port, SetTables does not change the registration of the other port.
 func (h *Host) SetTables(in *Ingress, t *Tables) {
 	if old := in.tables; old != nil && h.ports[old.Info.VESW&VESWMax] == in {
 		h.ports[old.Info.VESW&VESWMax] = nil

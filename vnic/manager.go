@@ -34,10 +34,10 @@ type Manager struct {
 	failed     []int
 	traps      []TrapSeen
 	tid        uint64
-	claimsMade uint64          // number of addresses that the devices of all hosts have reported
+	claimsMade uint64          // latest claim number (see the method "claim")
 	waysMade   uint64          // number of changes of the hosts' endpoint names
 	tables     []*switchTables // by the switch's index in the plan; nil: not made yet
-	changed    []*HostState    // hosts with changes that the tables do not contain yet
+	changed    []*HostState    // hosts whose latest changes are not in the switches' tables yet
 	// The function "proves" reports whether all endpoint names that a host registers belong to the
 	// validated source address of the host's connection. If the function "proves" is nil, the manager
 	// does not check whether registered names belong to the host's connection.
@@ -84,10 +84,10 @@ type HostState struct {
 	known    bool              // ways is valid
 	unicast  map[uint8]*report // by port: addresses that its device reports
 	problems map[wantKey]string
-	others   map[uint8]*rowsTold // by port: what its MAC table has told about other hosts
+	others   map[uint8]*rowsTold // by port: number of rows that were read from the port's MAC table
 
 	changed bool      // the host is in Manager.changed
-	first   bool      // a change is the first one of its kind (Manager.change)
+	first   bool      // the host's first addresses or endpoint names are not in the tables yet
 	window  mono.Time // start of the present window of changes
 	changes int       // changes put into tables in the present window
 }
@@ -99,11 +99,11 @@ type report struct {
 	// While "told" is false, the field "macs" has the addresses that the host reported to an earlier
 	// manager.
 	told bool
-	// While "told" is false, the map "by" has for each address the LID of the host whose MAC table
-	// contains the address.
+	// While "told" is false, the map "by" has for each address the LID of the host from whose MAC
+	// table the manager has read the address.
 	by         map[MAC]uint32
 	generation uint16
-	// The field "since" has a number for each address. The numbers in "since" ascend in the order in
+	// The field "since" has a claim number for each address. Claim numbers ascend in the order in
 	// which all hosts have reported their addresses. An address of a host that is not connected has no
 	// entry in "since".
 	since map[MAC]uint64
@@ -159,13 +159,13 @@ type session struct {
 	looked  uint8     // last port that review has checked
 	window  mono.Time // start of the present window of traps
 	traps   int       // traps received in the present window
-	// The field "compared" is the number of comparisons with the plan after the latest renewal of the
-	// lease. A change of the plan, or of a host that is not the host of the session (connection), sets
-	// the field "compared" to 0.
+	// The field "compared" is the number of comparisons of the agent's configuration with the plan
+	// since the latest renewal of the lease. A change of the plan, or of another host that shares a
+	// switch with the host of this session (connection), sets the field "compared" to 0.
 	compared int
 	leased   bool
 	dirty    bool
-	leaving  bool   // the host is not in the plan, or has another LID there
+	leaving  bool   // the host is not in the plan, or has a different LID in the plan
 	waysSeen uint64 // Manager.waysMade at the latest comparison of the endpoint names
 }
 
@@ -180,7 +180,7 @@ type request struct {
 	mod     uint32
 	data    []byte
 	last    bool
-	content string // recorded in acked when the last message is acknowledged
+	content string // stored in session.acked when the agent acknowledges the last message
 }
 
 // NewManager returns a manager with an empty plan.
@@ -242,12 +242,12 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 // lease.
 const comparedMax = 256
 
-// The method "differs" reports whether the manager must compare the state of the host of this
-// session (connection) with the plan at the next opportunity.
+// The method "differs" reports whether the manager must compare the configuration of the agent on
+// this session (connection) with the plan in the next call of Progress.
 func (s *session) differs() bool { return s.dirty && s.compared < comparedMax }
 
-// touch makes the manager compare the state of the host of this session (connection) with the plan
-// at a later time.
+// touch makes the manager compare the configuration of the agent on this session (connection) with
+// the plan in a later call of Progress.
 func (s *session) touch() { s.dirty, s.host.Synced = true, false }
 
 // Hosts lists the hosts of the plan by LID.

@@ -28,9 +28,9 @@ func (w *Ways) each(fn func(endpointName)) {
 	}
 }
 
-// keepNames enters the endpoint names of a known host into Manager.names. No two known hosts have
-// an endpoint name in common. When a host registers with an endpoint name of a disconnected host,
-// Manager.answer first removes the names of the disconnected host.
+// keepNames enters the endpoint names of a registered host into Manager.names. No two hosts in
+// Manager.names have an endpoint name in common. When a host registers with an endpoint name of a
+// disconnected host, Manager.answer first removes the names of the disconnected host.
 func (m *Manager) keepNames(h *HostState) {
 	h.ways.each(func(n endpointName) { m.names[n] = h })
 }

@@ -87,8 +87,8 @@ const changesMax = trapsMax
 // The method "change" requests that the changed addresses or endpoint names of a host are put into
 // the tables of all hosts that share a switch with the host. The argument "first" is true if the
 // manager knew no addresses or endpoint names of this host before the change. The limit changesMax
-// does not delay the first addresses or endpoint names of a host, because each host has them only
-// once.
+// does not delay the first addresses or endpoint names of a host, because they occur only once per
+// host.
 func (m *Manager) change(h *HostState, first bool) {
 	h.first = h.first || first
 	if !h.changed {
@@ -139,8 +139,8 @@ func (m *Manager) applyChanges(now mono.Time) {
 	}
 }
 
-// touchNear makes the manager compare the configuration of all connected hosts that share a switch
-// with the host "host" with the plan.
+// touchNear makes the manager compare the plan with the configurations of all connected hosts that
+// share a switch with the host "host".
 func (m *Manager) touchNear(host string) {
 	for _, ref := range m.plan.ports[host] {
 		m.tablesOf(ref.of) // notes the claims
@@ -159,8 +159,9 @@ func (m *Manager) touchNear(host string) {
 // The method "reported" returns, for each address that a device on a switch has reported, the LID
 // of the host that gets the address. If two hosts report the same address, reportClaims.beats
 // decides which host gets the address. If the MAC table is too small for all addresses, the hosts
-// get the rows of the MAC table in turn, one row at a time (round robin). The rows that a host has
-// told about hosts that have not reported yet are rows of the host that has told them.
+// get the rows of the MAC table in turn, one row at a time (round robin). If the owner of an
+// address has not reported the address to this manager yet, and the manager has read the address
+// from the MAC table of a second host, the row of the address counts as a row of the second host.
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil
@@ -217,7 +218,8 @@ func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	return all
 }
 
-// reportClaims holds addresses reported by a port that Manager.reported has not examined yet.
+// reportClaims holds the addresses of one port that one host has told the manager. The field "left"
+// has those addresses that Manager.reported has not examined yet.
 type reportClaims struct {
 	*report
 	lid    uint32
@@ -226,7 +228,8 @@ type reportClaims struct {
 	served bool // the teller has got a row in the present round
 }
 
-// claimsOf returns the addresses of a port's report, separately for each host that has told them.
+// claimsOf returns the addresses of a port's report, grouped by the host that has told the manager
+// the address.
 func claimsOf(lid uint32, r *report) []reportClaims {
 	if r.told {
 		return []reportClaims{{report: r, lid: lid, teller: lid, left: r.macs}}

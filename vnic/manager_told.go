@@ -125,13 +125,13 @@ func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) boo
 // The type rowsTold counts the rows that the manager has taken from the MAC table of a host's port.
 type rowsTold struct {
 	rows  int  // since the manager was started
-	news  bool // the tables of the switch do not contain all these rows yet
-	whole bool // the host has told its whole MAC table at least once
+	news  bool // the switch's tables do not contain all counted rows yet
+	whole bool // the manager has read the whole MAC table at least once
 }
 
 // toldRows handles one message with a part of a host's MAC table. If the address of a row is not in
 // the plan, toldRows assumes that the row's host reported this address to an earlier manager. The
-// manager takes from a host at most as many such rows as a MAC table has.
+// manager takes at most MACEntriesMax rows with unplanned addresses from the MAC table of one port.
 func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACEntries(asked) // request of this manager
 	a, err := ParseMACEntries(data)
@@ -246,8 +246,8 @@ func (m *Manager) claimsChanged(h *HostState) {
 }
 
 // trapsHeard is the largest number of traps of one host that the manager handles in each period of
-// the length trapWindow. trapsHeard is twice trapsMax, because one such period of the manager can
-// overlap two such periods of the agent.
+// the length trapWindow. trapsHeard is twice trapsMax, because one trapWindow of the manager can
+// overlap two trapWindows of the agent.
 const trapsHeard = 2 * trapsMax
 
 // trap records a received trap, and requests from the agent the state that has changed according to

@@ -92,8 +92,9 @@ const (
 	mgmtClass        = 0x34
 	mgmtClassVersion = 0x80
 	// The bytes from protectionAt on are reserved for encryption and authentication of messages in a
-	// later version. In that later version, the reserved bytes will hold the kind of protection, the
-	// key and the packet number. In a message without protection all reserved bytes are 0.
+	// later version. In a version with encryption, the reserved bytes will hold the kind of
+	// protection, the key and the packet number. In a message without protection all reserved bytes
+	// are 0.
 	protectionAt, protectionBytes = 24, 12
 	mgmtOUI                       = 0x00066A
 )

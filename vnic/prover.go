@@ -15,7 +15,7 @@ type Prover struct {
 	dom    fabric.Domain
 	ep     fabric.Endpoint
 	arena  fabric.Arena
-	inject int // packets up to this size need no send completion
+	inject int // the fabric reports no completion for sends up to this size
 	random func() uint64
 	free   []fabric.Buf
 	out    [proofsPerPass]fabric.Completion

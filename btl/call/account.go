@@ -17,7 +17,7 @@ type account struct {
 	kept     place // the answer's place in the reservation of a stream
 	sending  int   // 1 if the answer counts in load.sending
 	bytes    int64
-	overhead int64 // bytes that count until the transport has accepted the answer
+	overhead int64 // additional bytes that count until the transport has accepted the answer
 	slot     chan struct{}
 }
 

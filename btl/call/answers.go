@@ -51,10 +51,10 @@ func (n *Node) add(c *caller, d load) {
 }
 
 // mayShare reports whether a host is allowed to use "more" of a resource, such as running calls,
-// that has a limit for all peers together. The argument "all" is the amount that all peers use, and
-// the argument "host" is the amount that the peers of the host use. If the sum of all peers would
-// exceed the limit, the host is allowed to use at most 2*limit-all, so that one host with many
-// peers cannot exclude other hosts.
+// that has a limit for all peers together. The argument "all" of mayShare is the amount that all
+// peers use, and the argument "host" is the amount that the peers of the host use. If the sum of
+// all peers would exceed the limit, the host is allowed to use at most 2*limit-all, so that one
+// host with many peers cannot exclude other hosts.
 func mayShare[T int | int64](all, host, more, limit T) bool {
 	return all+more <= limit || host+more <= 2*limit-all
 }
@@ -80,8 +80,8 @@ const (
 )
 
 // Even if the limits for all peers together are reached, a peer without running requests can send
-// one request of at most smallBytes. Even if these limits are reached, a peer with at most
-// smallBytes of unacknowledged answers can get one more answer of at most smallBytes.
+// one request of at most smallBytes. A peer with at most smallBytes of unacknowledged answers can
+// get one more answer of at most smallBytes, whatever the other peers use.
 const smallBytes = 64 << 10
 
 // Sent answers do not count towards AnswerBytes while they are at most unackedFree bytes together,
@@ -138,8 +138,8 @@ func (n *Node) host(name string) *callerHost {
 	return h
 }
 
-// When a peer becomes idle, its table of calls is freed if the table once held more than callsKept
-// calls.
+// When no call or answer of a peer is pending, the server frees the peer's table of calls if the
+// table once had more than callsKept calls.
 const callsKept = 16
 
 // If no call or answer of a peer is pending, the method "forget" frees unneeded memory of the

@@ -337,7 +337,7 @@ func shortened(text []byte) []byte {
 }
 
 // The method "lost" ends the calls to and from an endpoint that has ended. The running time of the
-// method "lost" depends only on the number of calls to and from the ended endpoint, and not on the
+// method "lost" grows with the number of calls to and from the ended endpoint, but not with the
 // number of endpoints.
 func (n *Node) lost(ep *btl.Endpoint) {
 	err := ep.Err()

@@ -7,8 +7,8 @@ const fragmentLimit = "btl.Config.FragmentBytesMax of either side, gobtl: " +
 	"Transport.FragmentBytesMax"
 
 // moreThanMessageBytes returns the error text for a message that exceeds MessageBytes of the
-// argument "receiver", which is "server" or "caller". The text contains the default limit, because
-// the sender does not know the receiver's limit.
+// argument "receiver", which is "server" or "caller". The error text contains the default of
+// MessageBytes, because the sender does not know the receiver's limit.
 func moreThanMessageBytes(bytes int, receiver string) string {
 	return fmt.Sprintf("%d bytes, more than call.Config.MessageBytes of the %s (gobtl: "+
 		"Calls.MessageBytes), which is %d by default", bytes, receiver, defaultBytes)

@@ -51,9 +51,10 @@ type Config struct {
 	// Tag is the module's tag for the Node, 0 to btl.TagMax. Both sides must use the same tag.
 	Tag btl.Tag
 	// Concurrent is the maximum number of calls of one peer whose handlers run on goroutines, 1 to
-	// 1<<20. A Concurrent of 0 means 1024. Further calls fail with ErrBusy. An open stream counts as
-	// 16 calls, and its request counts as 1 MiB of RequestBytes. The answer of an open stream can use
-	// 2 MiB of memory, which do not count towards AnswerBytes.
+	// 1<<20. A Concurrent of 0 means 1024. While Concurrent calls of a peer are running, each further
+	// call of this peer fails with ErrBusy. An open stream counts as 16 calls, and its request counts
+	// as 1 MiB of RequestBytes. The answer of an open stream can use 2 MiB of memory, which do not
+	// count towards AnswerBytes.
 	Concurrent int
 	// Total is the maximum number of calls of all peers together whose handlers run on goroutines, 1
 	// to 1<<23. A Total of 0 means eight times Concurrent. When the number of running calls of all
@@ -73,12 +74,12 @@ type Config struct {
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
 	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, new
 	// calls fail with ErrBusy, and the server replaces the answers of running calls by ErrAnswerRoom.
-	// Because acknowledgements arrive late, sent answers do not count if they are a single answer of
-	// any size, or at most 1 MiB together. Answers of at most 1 KiB count only until they are sent.
-	// The limit for the answers to all peers together is 8*AnswerBytes. When the answers to all peers
-	// together would exceed 8*AnswerBytes, the answers to one host can take at most 16*AnswerBytes
-	// minus the answers to all peers. A peer with at most 64 KiB of unacknowledged answers can always
-	// get one more answer of at most 64 KiB.
+	// Because acknowledgements arrive late, the answers that were sent and not acknowledged do not
+	// count if there is only one of them, or if they have at most 1 MiB together. Answers of at most 1
+	// KiB count only until they are sent. The limit for the answers to all peers together is
+	// 8*AnswerBytes. When the answers to all peers together would exceed 8*AnswerBytes, the answers to
+	// one host can take at most 16*AnswerBytes minus the answers to all peers. A peer with at most 64
+	// KiB of unacknowledged answers can always get one more answer of at most 64 KiB.
 	AnswerBytes int64
 	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to 1<<31
 	// bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, but at

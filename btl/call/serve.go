@@ -171,10 +171,10 @@ func (n *Node) mayEnter(c *caller, bytes int64) bool {
 			mayShare(all.sending, host.sending, 1, totalFactor*sendingMax))
 }
 
-// The method "leave" records that the handler of a call has returned. The result "of" describes how
-// the answer counts towards the limits on answers, and the result "room" reports whether these
-// limits allow the server to send the answer. If the call belongs to a stream, the result "room" is
-// true for an answer of at most one chunk.
+// The method "leave" records that the handler of a call has returned. The result "of" of the method
+// "leave" describes how the answer counts towards the limits on answers, and the result "room"
+// reports whether the limits on answers allow the server to send the answer. If the call belongs to
+// a stream, the result "room" is true for an answer of at most one chunk.
 func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64,
 ) (of account, room bool) {
 	n.runMu.Lock()

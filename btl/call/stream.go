@@ -24,7 +24,8 @@ import (
 //	end, if it has not come to that -------> the handler's context ends
 //
 // A slow reader delays the writer, and neither side stores more than streamWindow chunks of one
-// direction of a stream. A client drops an answer with more than one chunk, and ends the stream.
+// direction of a stream. If the answer to a pull has more bytes than one chunk may have, the client
+// drops the answer and ends the stream.
 //
 // The columns of the table below are the offset, the size in bytes, and the meaning of a field in a
 // request that belongs to a stream.
@@ -143,8 +144,8 @@ type turns struct {
 	mu   sync.Mutex
 	next uint32
 	// The field "calls" has a channel for each waiting call and for the call that may proceed, at the
-	// index of the call's number modulo streamWindow. Each of these channels gets a value when the
-	// call to which the channel belongs may proceed.
+	// index of the call's number modulo streamWindow. A channel in the field "calls" gets a value when
+	// the call with this channel may proceed.
 	calls [streamWindow]chan struct{}
 }
 

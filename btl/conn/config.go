@@ -20,8 +20,8 @@ var (
 	ErrBacklog = errors.New("conn: backlog is full")
 	// ErrConns means that the number of Conns with the peer has reached ConnsMax.
 	ErrConns = errors.New("conn: too many connections with the peer")
-	// ErrStopped means that the peer has closed the Conn or its reading side (CloseRead), so that the
-	// peer will not read any more bytes.
+	// ErrStopped means that the peer has called Close or CloseRead of its Conn, and will read no more
+	// bytes.
 	ErrStopped = errors.New("conn: the peer reads no more")
 	// ErrReset means that the peer has closed the Conn, and has dropped unsent bytes because this side
 	// did not read in time (see Conn.Close).
@@ -54,13 +54,13 @@ type Config struct {
 	// WindowBytesMax of 0 means 16 times WindowBytes, limited to TotalBytes if TotalBytes is set. The
 	// window of a Conn grows if the sender has filled it and the application has read all received
 	// bytes. While more than eight Conns of the Node transfer data, no window grows, and grown windows
-	// shrink. In the count of Conns that stops the growth of the windows of one host, each other host
-	// counts as at most four Conns.
+	// shrink. When the Node counts the Conns that transfer data, to decide about the windows of one
+	// host, it counts at most four Conns of each other host.
 	WindowBytesMax int
 	// GrowthBytes is the maximum growth of the windows of all Conns together, at most 1<<40 bytes. A
-	// GrowthBytes of 0 means 512 times WindowBytes. In one step, a window can grow by at most a
-	// quarter of the unused part of GrowthBytes. The windows of all Conns with one host together can
-	// grow by at most half of GrowthBytes.
+	// GrowthBytes of 0 means 512 times WindowBytes. In one step, the window of a Conn can grow by at
+	// most a quarter of those bytes of GrowthBytes that no window has used. The windows of all Conns
+	// with one host together can grow by at most half of GrowthBytes.
 	GrowthBytes int64
 	// ConnsMax limits both the number of Conns that one peer opens, and the number of Conns that this
 	// side opens to one peer. The range of ConnsMax is 1 to 1<<20. A ConnsMax of 0 means 1024. An
@@ -74,22 +74,23 @@ type Config struct {
 	// of 0 means 128. A backlog accepts about (Backlog-n)/2 Conns of one host if it contains n Conns
 	// of all other hosts.
 	Backlog int
-	// GoneBytes is the maximum amount of memory for ended Conns with unread bytes, at most 1<<40
-	// bytes. A GoneBytes of 0 means 64 times WindowBytes. An ended Conn with unread bytes counts
-	// towards GoneBytes with 4096 bytes plus the size of its buffer. When GoneBytes is exceeded, the
-	// oldest ended Conn of the host that uses most of the memory loses its unread bytes, and the Reads
-	// of this Conn fail. Closed Conns with unsent bytes, and Conns whose Dial failed before the peer
-	// answered, count towards GoneBytes like ended Conns. If a closed Conn loses its unsent bytes, the
-	// Reads of its peer return ErrReset.
+	// GoneBytes is the maximum memory, at most 1<<40 bytes, for ended Conns with unread bytes, closed
+	// Conns with unsent bytes, and Conns whose Dial failed before the peer answered. A GoneBytes of 0
+	// means 64 times WindowBytes. A Conn counts towards GoneBytes with 4096 bytes plus the size of its
+	// buffer. When GoneBytes is exceeded, the Node finds the host whose Conns count most towards
+	// GoneBytes, and drops the buffered bytes of the oldest of them. If the Node drops the unread
+	// bytes of an ended Conn, Reads of this Conn return the error that has ended it. If the Node drops
+	// the unsent bytes of a closed Conn, Reads at the peer return ErrReset.
 	GoneBytes int64
 	// TotalBytes is the maximum size of the receive buffers of all Conns that have not ended,
 	// WindowBytesMax to 1<<40 bytes. A TotalBytes of 0 means 1024 times WindowBytes, but not less than
 	// WindowBytesMax. The receive buffer of a Conn grows as bytes arrive, up to the size of the
 	// window. When TotalBytes is exceeded, the Node first frees the receive buffers without unread
-	// bytes. If more than seven eighths of TotalBytes are still in use after that, the Node aborts
-	// endpoints until this limit is no longer exceeded. The first endpoint to be aborted is the one
-	// that uses the most memory on the host that uses the most memory. The application can still read
-	// the bytes that an aborted Conn has received without a gap, as far as GoneBytes allows.
+	// bytes. If the remaining receive buffers still take more than seven eighths of TotalBytes, the
+	// Node aborts endpoints until at most seven eighths are in use. The first endpoint to be aborted
+	// is the one that uses the most memory on the host that uses the most memory. The application can
+	// still read the bytes that an aborted Conn has received without a gap, unless the Node drops them
+	// because GoneBytes is exceeded.
 	TotalBytes int64
 }
 
@@ -107,8 +108,8 @@ const (
 	goneFactor     = 64
 	totalFactor    = 1024
 	totalBytesMax  = 1 << 40
-	// goneBytes is the memory that an ended Conn counts towards Config.GoneBytes, in addition to its
-	// buffer.
+	// goneBytes is the number of bytes that an ended Conn counts towards Config.GoneBytes, in addition
+	// to the size of its buffer.
 	goneBytes = 4096
 )
 

@@ -156,10 +156,11 @@ func (q *request) write(_ *btl.Module, w runner.Waker) error {
 // still sent, and all unread bytes are dropped. Pending and later calls of the Conn return
 // net.ErrClosed.
 //
-// After Close, unsent bytes are dropped if the peer's window stays full for one minute, or for
-// btl.Config.PeerTimeout if that is longer. After Close, unsent bytes are dropped if closed Conns
-// with unsent bytes need too much memory (see Config.GoneBytes). If unsent bytes were dropped, the
-// peer's Reads return the bytes that have arrived, and then ErrReset instead of io.EOF.
+// After Close, the Node drops unsent bytes if the peer's window stays full for one minute, or for
+// btl.Config.PeerTimeout if that is longer. After Close, the Node also drops unsent bytes if closed
+// Conns with unsent bytes need more memory than Config.GoneBytes permits. If unsent bytes were
+// dropped, the peer's Reads return the bytes that have arrived, and then ErrReset instead of
+// io.EOF.
 func (c *Conn) Close() error { return c.do("close", c.close) }
 
 // CloseWrite ends the stream to the peer. The peer's Reads return all bytes written before
@@ -230,7 +231,7 @@ func (c *Conn) close() {
 
 type deadline struct {
 	timer  *time.Timer
-	life   uint64 // changes with each timer, so that old ones are ignored
+	life   uint64 // changes with each timer, so that earlier timers have no effect
 	passed bool
 }
 

@@ -42,7 +42,7 @@ func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Con
 }
 
 // fullError returns the error of a Dial that has given up because the peer's backlog was full. The
-// argument "ended" is the error of the context of Dial, or nil.
+// argument "ended" of fullError is the error of the context of Dial, or nil.
 func fullError(tries int, took time.Duration, ended error) error {
 	err := fmt.Errorf("%w: tried %d times in %v", ErrBacklog, tries, took.Round(time.Millisecond))
 	if tries == 1 {
@@ -100,9 +100,9 @@ const (
 )
 
 // dialPause returns the pause after the given number of attempts. The longest possible pause
-// doubles with each attempt, up to dialPauseMost. The argument "random" selects a pause between
-// half of the longest possible pause and the longest possible pause, so that many dialers do not
-// make their attempts at the same instants.
+// doubles with each attempt, up to dialPauseMost. The argument "random" of dialPause selects a
+// pause from half of the longest possible pause up to the longest possible pause, so that many
+// dialers do not make their attempts at the same instants.
 func dialPause(tries int, random uint64) time.Duration {
 	longest := dialPauseFirst
 	for i := 1; i < tries && longest < dialPauseMost; i++ {

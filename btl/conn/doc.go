@@ -25,11 +25,11 @@
 //	16    bytes of a data message, or name of the service of an open message
 //
 // Fragments can arrive in a different order than they were sent, so the receiver sorts the bytes of
-// the stream by the offsets in the data messages. The receiver of window limits uses the largest
-// one, so a window limit that arrives late has no effect. A side has at most inFlightMax data
-// fragments of a Conn in flight, which limits the number of gaps in the received bytes. Messages
-// for a Conn that has ended are dropped. A message that violates the protocol of package conn ends
-// the endpoint.
+// the stream by the offsets in the data messages. A sender uses the largest window limit that it
+// has received, so a window limit that arrives late has no effect. A side has at most inFlightMax
+// data fragments of a Conn in flight, which limits the number of gaps in the received bytes.
+// Messages for a Conn that has ended are dropped. A message that violates the protocol of package
+// conn ends the endpoint.
 //
 // Small Writes in a burst are buffered and sent together (see writebuffer.go). The first buffered
 // Write starts a goroutine that sends the buffered bytes when the writing goroutine blocks. A Read

@@ -9,12 +9,13 @@ import (
 // window and the reader has read all received bytes, the window limits the throughput, and is
 // therefore doubled.
 //
-// The window does not grow if the reader is slow, or if the sender does not fill the window.
-// Between two doublings of a window, the application must read at least one window of bytes. While
-// more than busyConnsMax Conns transfer data, no window grows, and grown windows shrink to their
-// initial size, because these Conns together already fill the path. In one step, a window can grow
-// by at most a quarter of the unused part of GrowthBytes. The growth of all windows of one host
-// together uses at most half of GrowthBytes.
+// The window of a Conn does not grow if the reader is slow, or if the sender does not fill the
+// window. Between two doublings of a window, the application must read at least one window of
+// bytes. While more than busyConnsMax Conns transfer data, no window grows, and grown windows
+// shrink to their initial size, because more than busyConnsMax busy Conns fill the path together
+// even with small windows. In one step, a window can grow by at most a quarter of those bytes of
+// GrowthBytes that no window has used. The growth of all windows of one host together uses at most
+// half of GrowthBytes.
 type growth struct {
 	window uint64             // maximum number of unread bytes
 	since  uint64             // bytes read when the window last grew
@@ -25,9 +26,9 @@ type growth struct {
 }
 
 // Windows grow only while at most busyConnsMax Conns of the Node are busy (transfer data). When the
-// busy Conns are counted for the windows of one host, each other host counts as at most
-// busyOfHostMax Conns. One host with many busy Conns therefore does not prevent the growth of the
-// windows of all other hosts.
+// Node counts the busy Conns, to decide about the windows of one host, it counts at most
+// busyOfHostMax Conns of each other host. One host with many busy Conns therefore does not prevent
+// the growth of the windows of all other hosts.
 const (
 	busyConnsMax  = 8
 	busyOfHostMax = busyConnsMax / 2

@@ -8,9 +8,10 @@ import (
 
 // The messages of a large Write are sent directly from the caller's memory, without a copy. Write
 // returns only when the peer has acknowledged the messages that were sent without a copy, because
-// the caller is then free to change its memory. The last lendTail messages of a large Write are
-// copied, so that Write need not wait for their acknowledgement. The copied messages are still in
-// flight when Write returns, so that the path is not idle until the next Write.
+// the caller may change its memory as soon as Write has returned. The last lendTail messages of a
+// large Write are copied, so that Write need not wait for their acknowledgement. The copied
+// messages are still in flight when Write returns, so that the path is not idle until the next
+// Write.
 //
 //	one Write   |============= lent =============|=== copied ===|
 //	                                             in flight when Write returns

@@ -64,7 +64,7 @@ func (n *Node) flushes() {
 	}
 }
 
-// flushConns sends the buffered bytes of all listed Conns, as far as send buffers are free.
+// flushConns sends the buffered bytes of all listed Conns, until no send buffer is free.
 func (n *Node) flushConns(*btl.Module) error {
 	for _, c := range n.dirty.take() {
 		c.buffer.unlist()
@@ -88,8 +88,8 @@ type peer struct {
 	waiting turns   // Conns with messages that wait for resources
 }
 
-// When a peer opens a Conn while more than refusedMax refusals and resets to this peer wait for
-// send buffers, the Node aborts the peer's endpoint.
+// If more than refusedMax refusals and resets to a peer wait for send buffers when the peer opens
+// one more Conn, the Node aborts the peer's endpoint.
 const refusedMax = 1024
 
 // New makes a Node that uses one tag of a module. After New, the caller calls Start, or passes the
@@ -227,8 +227,8 @@ func (n *Node) add(id name, service string) *Conn {
 	return c
 }
 
-// The function "side" returns the index of a Conn's count in peer.opened. The argument "mine" tells
-// whether this side or the peer has opened the Conn.
+// The function "side" returns the index of a Conn's count in peer.opened. If the argument "mine" of
+// the function "side" is true, this side has opened the Conn, and otherwise the peer.
 func side(mine bool) int {
 	if mine {
 		return 1
@@ -277,8 +277,8 @@ func (n *Node) leave(c *Conn) {
 }
 
 // The method "keep" counts the memory of an ended or closed Conn with unread or unsent bytes
-// towards GoneBytes. If GoneBytes is exceeded, the bytes of the oldest ended or closed Conns are
-// dropped.
+// towards GoneBytes. If GoneBytes is exceeded, the method "keep" drops the bytes of the oldest
+// ended or closed Conns of the host whose Conns count most towards GoneBytes.
 func (n *Node) keep(c *Conn, bytes int) {
 	for _, d := range n.gone.Add(c.ep.PeerHost(), c, goneBytes+int64(bytes)) {
 		if d.err == nil {
@@ -365,8 +365,8 @@ func (n *Node) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 var errProtocol = errors.New("conn: protocol violated")
 
 // onOpen accepts or refuses a Conn that a peer opens, and reports whether the peer's endpoint can
-// continue. The endpoint must end if the peer has violated the protocol, or if too many refusals to
-// the peer wait for send buffers.
+// continue. onOpen returns false, so that the caller ends the endpoint, if the peer has violated
+// the protocol or if too many refusals to the peer wait for send buffers.
 func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string) bool {
 	named := name{ep, false, id}
 	if n.conns[named] != nil {

@@ -76,9 +76,9 @@ func (c *Conn) onData(at uint64, data []byte) bool {
 	return true
 }
 
-// addEarly records a range of bytes that was received after a gap, and reports whether this range
-// is valid. A range is not valid if some of its bytes were received before, or if there are already
-// earlyMax ranges after gaps.
+// addEarly records a range of the stream's bytes that has arrived while earlier bytes are missing,
+// and reports whether the range is valid. A range is not valid if some of its bytes were received
+// before, or if there are already earlyMax ranges after gaps.
 func (c *Conn) addEarly(s span) bool {
 	i, _ := slices.BinarySearchFunc(c.early, s.from, func(e span, from uint64) int {
 		if e.to <= from {

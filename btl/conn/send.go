@@ -78,8 +78,8 @@ func (c *Conn) answered(err error) {
 	}
 }
 
-// The method "advance" sends a Conn's pending messages as far as send buffers are free. If Conns
-// with the same peer already wait for send buffers, the Conn joins the end of their queue before it
+// The method "advance" sends a Conn's pending messages, until no send buffer is free. If Conns with
+// the same peer already wait for send buffers, the Conn joins the end of their queue before it
 // sends bytes of its stream. If both directions have ended, the method "advance" removes the Conn,
 // unless the Conn has unread bytes or waits for Accept.
 func (c *Conn) advance() {

@@ -4,9 +4,10 @@ import "gobtl/btl"
 
 // The type "turns" is the queue of a peer's Conns that wait for send buffers. When a send buffer is
 // free, the first Conn in the queue sends one message with bytes of its stream, and, if it has more
-// bytes, moves to the end of the queue. If no send buffer is free, the first Conn stays first in
-// the queue. A Conn that is not in the queue sends control messages, such as credits, without
-// waiting. While the queue is not empty, a Conn that gets stream bytes to send joins the queue.
+// bytes, moves to the end of the queue. If no send buffer is free for the message, the Conn keeps
+// its place at the head of the queue. A Conn that is not in the queue sends control messages, such
+// as credits, without waiting. While the queue is not empty, a Conn that gets stream bytes to send
+// joins the queue.
 type turns struct{ first, last *Conn }
 
 func (t *turns) push(c *Conn) {

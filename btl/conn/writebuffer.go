@@ -43,10 +43,10 @@ var started = time.Now()
 
 func sinceStart() int64 { return int64(time.Since(started)) }
 
-// The method "take" tries to buffer a Write. The result "taken" reports whether the Write was
-// buffered. The result "first" of the method "take" reports whether the caller must add the Conn to
-// the Node's list of Conns with buffered bytes. If the Write was not buffered, the caller must call
-// the method "ended" at the end of the Write.
+// The method "take" tries to buffer a Write. The result "taken" of the method "take" reports
+// whether the Write was buffered. The result "first" reports whether the caller must add the Conn
+// to the Node's list of Conns with buffered bytes. If the Write was not buffered, the caller must
+// call the method "ended" at the end of the Write.
 func (w *writeBuffer) take(b []byte, now int64) (taken, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -34,8 +34,9 @@
 //
 // The received messages of one peer use at most Config.Bytes, and the received messages of all
 // connected peers use at most Config.TotalBytes. The received messages of all ended endpoints use
-// at most Config.GoneBytes. A peer that reconnects repeatedly can exhaust GoneBytes, so take the
-// messages of ended endpoints in time, or refuse repeated connections with btl.Module.Admit.
+// at most Config.GoneBytes. A peer that reconnects repeatedly can make the messages of ended
+// endpoints exceed GoneBytes. A program that must not lose messages should therefore call Take in
+// time, or refuse repeated connections with btl.Module.Admit.
 //
 // Any goroutine may use a Queue after its Runner was created. Start creates a Runner for a Queue
 // that is the only layer of its module. If several layers (Queue, call.Node, conn.Node) share a

@@ -38,12 +38,13 @@ type Config struct {
 	// Bytes to 1<<40 bytes. A TotalBytes of 0 means 64 times Bytes. Each message counts as its length
 	// plus 64 bytes. When TotalBytes is exceeded, the Queue finds the host whose messages use the most
 	// bytes, and aborts the endpoint of this host whose messages use the most bytes. Take still
-	// returns the messages of an aborted endpoint, as far as GoneBytes allows.
+	// returns the messages of an aborted endpoint, unless the Queue drops them because GoneBytes is
+	// exceeded.
 	TotalBytes int64
 	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, at most
 	// 1<<40 bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096 bytes
-	// plus its messages. When GoneBytes is exceeded, the Queue finds the peer address whose messages
-	// use the most bytes, and drops the messages of the oldest endpoint of this address.
+	// plus its messages. When GoneBytes is exceeded, the Queue finds the host whose ended endpoints
+	// count most towards GoneBytes, and drops the messages of the oldest of them.
 	GoneBytes int64
 }
 
@@ -112,7 +113,7 @@ type inbox struct {
 	received int64 // bytes in total, like the next two fields
 	taken    int64
 	told     int64 // value of taken in the latest limit sent
-	waits    int64 // bytes that the peer had sent when its Send began to wait, or 0
+	waits    int64 // total bytes that the peer had sent when its Send began to wait, or 0
 	ended    bool
 
 	next, prev *inbox // in Queue.ready
@@ -273,8 +274,9 @@ func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 }
 
 // The method "keep" appends a received message to the inbox of its peer. If the message exceeds the
-// peer's limit on bytes, the endpoint of the peer is aborted. If the messages of all peers then
-// exceed TotalBytes, an endpoint of the host whose messages use the most bytes is aborted.
+// peer's limit on bytes, the endpoint of the peer is aborted. If the new message makes the messages
+// of all peers exceed TotalBytes, the method "keep" aborts an endpoint of the host whose messages
+// use the most bytes.
 func (q *Queue) keep(peer *btl.Endpoint, body []byte) {
 	for _, ep := range q.tryKeep(peer, body) {
 		ep.Abort()
@@ -338,8 +340,8 @@ func (q *Queue) wake() {
 
 func cost(bytes int) int64 { return int64(bytes) + overheadBytes }
 
-// The method "lost" ends the waiting Sends to an ended endpoint. The Queue keeps the messages that
-// were received from an ended endpoint, as far as GoneBytes allows.
+// The method "lost" ends the waiting Sends to an ended endpoint. Take can still return the messages
+// of the ended endpoint, unless GoneBytes is exceeded.
 func (q *Queue) lost(ep *btl.Endpoint) {
 	if s := q.to[ep]; s != nil {
 		delete(q.to, ep)

@@ -177,7 +177,7 @@ func (q *Queue) isClosed() bool {
 
 // sendData sends the message of a Send. The bytes of the message count as unacknowledged until the
 // peer has acknowledged the message. A message that the transport has copied into a send buffer no
-// longer counts, because the memory of send buffers is limited.
+// longer counts, because btl.Config.SendBuffers limits the memory of send buffers.
 func (q *Queue) sendData(peer *btl.Endpoint, w *waiter, data []byte) error {
 	st, err := q.sendWith(peer, kindData, data, q.onDone, uint64(w.cost))
 	if st == btl.Done {

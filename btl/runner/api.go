@@ -226,9 +226,10 @@ func (p Pending) Wait(ctx context.Context) error {
 }
 
 // Yield makes the goroutine that drives the module call runtime.Gosched after the current poll. A
-// callback calls Yield when it has started or woken a goroutine that should run immediately. After
-// Yield, the started or woken goroutine runs on the same thread, so that the next poll can begin
-// this goroutine's calls. Yield must be called only in callbacks and in functions given to Do.
+// callback calls Yield when it has started or woken a goroutine that should run immediately.
+// Because of the Gosched, the started or woken goroutine runs on the thread of the driving
+// goroutine, and the next poll can begin the calls that it has made. Yield must be called only in
+// callbacks and in functions given to Do.
 func (r *Runner) Yield() { r.woken++ }
 
 // InCallback reports whether the caller runs inside a callback of this Runner, where methods that

@@ -26,8 +26,8 @@ type call struct {
 	found **btl.Endpoint
 	await func(*btl.Module, Waker) error
 	tag   btl.Tag
-	kept  bool // belongs to a Pending, whose Wait may be called again
-	left  bool // a post in the inbox, with copied data, for which no goroutine waits
+	kept  bool // the call belongs to a Pending, whose Wait may be called again
+	left  bool // the call is a post in the inbox: its data is copied, and no goroutine waits for it
 	lent  bool // it uses memory of the caller
 	// If a goroutine abandons a call, the channel "free" is closed when the transport no longer uses
 	// the goroutine's memory.

@@ -21,7 +21,8 @@ type refusedQueue struct {
 	next  *refusedQueue
 }
 
-// In one poll, the Runner stops beginning queued calls after refusedMax failed attempts.
+// In one poll, the Runner makes at most refusedMax failed attempts to begin calls that wait for
+// send buffers.
 const refusedMax = 16
 
 // The method "offer" begins a call. If no send buffer is free, or if earlier calls for the same

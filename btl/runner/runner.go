@@ -73,7 +73,7 @@ type turn struct {
 	token    sync.Mutex
 	inside   atomic.Bool  // the token's holder may be in a callback: see fromHandler
 	blocked  atomic.Int32 // number of calls in the state callBlocked
-	poked    atomic.Bool  // a call was woken to drive, and has not tried to get the token
+	poked    atomic.Bool  // a call was woken to drive the module, and has not tried to get the token
 	sleeping atomic.Bool  // a goroutine sleeps in the kernel
 	holding  atomic.Bool  // a goroutine sleeps in the kernel with the token
 	wanted   atomic.Int32 // number of calls that try to get the token

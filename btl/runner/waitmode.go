@@ -23,7 +23,7 @@ func ParseWaiting(name string) (Waiting, error) { return waiting.ParseMode(name)
 
 // Waits contains counters that describe how goroutines that drive the module have waited. The field
 // Yields counts yields of polling goroutines, and the field Crowded counts how often the polling
-// goroutine noticed that another thread uses its CPU. The field Apart counts how often yielding was
-// stopped because another thread computes, and the field Stolen counts how often the host of this
-// virtual machine took the CPU away.
+// goroutine noticed that another thread uses its CPU. The field Apart counts how often polling
+// goroutines stopped yielding because another thread on their CPU computes. The field Stolen counts
+// how often the host of this virtual machine took the CPU away.
 type Waits = waiting.Counts

@@ -95,7 +95,7 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	}
 	if holding && !c.kept && !c.ended() &&
 		(c.kind == callAwait && c.pending || r.refused.remove(c)) {
-		c.end(ctx.Err()) // nothing else would end the call while no goroutine drives
+		c.end(ctx.Err()) // no goroutine drives the module, so nothing else would end the call
 	}
 	if holding {
 		r.release()
@@ -125,8 +125,7 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 }
 
 // When the Runner must end, leaveToWatcher releases the token and wakes the watcher (the Runner's
-// own goroutine). Then the Runner's own goroutine drives the module until the module is closed, and
-// ends all calls.
+// own goroutine). The watcher drives the module until the module is closed, and ends all calls.
 func (r *Runner) leaveToWatcher() {
 	r.release()
 	r.m.Wake()
@@ -142,7 +141,7 @@ func (r *Runner) offer(c *call) {
 }
 
 // The method "forget" requests the end of a call whose goroutine has stopped waiting. The request
-// has an effect only on a call that waits for send buffers, and on an Await.
+// ends a call that waits for send buffers, or an Await, and has no effect on all other calls.
 func (r *Runner) forget(c *call, life uint64) {
 	f := r.newCall(callCancel)
 	f.target, f.targetLife, f.left = c, life, true
@@ -200,9 +199,9 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 }
 
 // The method "drive" polls until the call c has ended, or until the caller should sleep. The result
-// "sleepy" reports whether the caller should sleep. If the argument c is nil, the method "drive"
-// returns as soon as a call wants to own the module. The argument "goesOn" says whether the caller
-// continues to poll after a sleep. The caller must own the module.
+// "sleepy" of the method "drive" reports whether the caller should sleep. If the argument c is nil,
+// the method "drive" returns as soon as a call wants to own the module. The argument "goesOn" says
+// whether the caller continues its polling after a sleep. The caller must own the module.
 //
 // One call of the method "pass" can take long, because it can send or receive many packets, or call
 // a slow handler. The time without an event is therefore counted from the end of the latest call of
@@ -211,7 +210,7 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policy(c), r.m.Now()
-	worked := !goesOn // the latest pass, or the caller before the first pass, has worked
+	worked := !goesOn // the time without an event counts from the end of the next pass
 	if worked {
 		p.Begin(last)
 	}
@@ -229,7 +228,7 @@ func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) 
 			r.woken = 0
 			runtime.Gosched()
 		}
-		now := r.m.Now() // when the latest pass began, and the pass before had ended
+		now := r.m.Now() // when the latest pass began, which is the end of the previous pass
 		if n > 0 {
 			p.Found(now)
 			last, worked = now, true
@@ -245,9 +244,9 @@ func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) 
 	}
 }
 
-// After a poll without an event, lookOn yields the CPU if needed, and returns true if the caller
-// should poll again, or false if the caller should sleep. The argument "vain" of lookOn is the time
-// since the latest event.
+// After a poll without an event, lookOn yields the CPU if another thread needs it, and returns true
+// if the caller should poll again, or false if the caller should sleep. The argument "vain" of
+// lookOn is the time since the latest event.
 func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) bool {
 	const yieldAfter = 5 * time.Microsecond
 	switch p.Empty(now) {
@@ -263,10 +262,10 @@ func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) boo
 	return true
 }
 
-// The method "release" performs the due work of the module, and then unlocks the token (the lock
-// whose holder owns the module). If no goroutine sleeps in the kernel, the method "release" wakes a
-// waiting call, which then drives the module. If the watcher (the Runner's own goroutine) waits for
-// the token, the method "release" wakes the watcher.
+// If the module has work that is due, the method "release" calls Progress. Then the method
+// "release" unlocks the token (the lock whose holder owns the module). If no goroutine sleeps in
+// the kernel, the method "release" wakes a waiting call, which then drives the module. If the
+// watcher (the Runner's own goroutine) waits for the token, the method "release" wakes the watcher.
 func (r *Runner) release() {
 	for first := true; ; first = false {
 		due := r.due()
@@ -404,8 +403,8 @@ func (r *Runner) timeout() time.Duration {
 // The method "sleep" lets its caller sleep in the kernel until a packet arrives or the module's
 // deadline has passed. The argument c of the method "sleep" is the call whose goroutine sleeps, or
 // nil for the watcher (the Runner's own goroutine). The caller must own the module. The result
-// "holding" reports whether the caller owns the module after the sleep, and the result "slept"
-// reports whether the caller has slept.
+// "holding" of the method "sleep" reports whether the caller owns the module after the sleep, and
+// the result "slept" reports whether the caller has slept.
 func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.inbox.empty() && r.broken == nil {
 		r.hooks.AcknowledgeAll()

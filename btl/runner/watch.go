@@ -8,9 +8,9 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// While successive calls drive the module, the watcher (the Runner's own goroutine) sleeps for
-// periods of the length "napping". While the watcher sleeps for the time "napping", packets do not
-// wake the watcher, and it does not compete with the calls for the module.
+// While one call after another drives the module, the watcher (the Runner's own goroutine)
+// repeatedly sleeps for the time "napping". While the watcher sleeps for the time "napping",
+// packets do not wake it, and it does not compete with the calls for the token (the module's lock).
 const napping = 100 * time.Microsecond
 
 // After missesMost failed attempts to lock the token (the module's lock), the watcher (the Runner's
@@ -22,7 +22,7 @@ const missesMost = 100
 // watcher drives the module while no call drives it, and finally closes the module.
 func (r *Runner) watch() {
 	if r.cfg.Setup != nil {
-		runtime.LockOSThread() // ends with the goroutine: its affinity may have been changed
+		runtime.LockOSThread() // the thread ends with the goroutine; Setup may have pinned it
 		if err := r.cfg.Setup(); err != nil {
 			r.lost.Store(&err)
 			r.asked.Store(true)
@@ -80,7 +80,8 @@ func (r *Runner) watch() {
 // whether it has succeeded. If the token is locked, the method "seek" waits for a short time before
 // it returns false. After missesMost failed attempts in succession, the method "seek" waits until
 // the token is released, because a long callback or a sleep in the kernel can keep the token locked
-// for a long time. The argument "misses" counts the failed attempts in succession.
+// for a long time. The argument "misses" counts the consecutive failed attempts of the method
+// "seek" to lock the token.
 func (r *Runner) seek(misses *int) (holding bool) {
 	if r.token.TryLock() {
 		*misses = 0

@@ -63,7 +63,7 @@ func testEqualBursts(t *testing.T, f *Fixture) {
 		count = min(count, b.burstRoom())
 		for j, size := range burstSizes(a.caps) {
 			lasts := []int{size, size - 1, 1, 0}
-			for k := range 2 { // two of the sizes now, the others with the next count
+			for k := range 2 { // two sizes of the last datagram for each count
 				last := lasts[(2*i+j+k)%len(lasts)]
 				if last == 0 && f.NoZeroLength != "" {
 					continue

@@ -58,8 +58,8 @@ type port struct {
 	sourcer fabric.Sourcer
 	sources [][]byte
 	// If the field "tolerant" is true, a failed send, a failed receive or a truncated datagram does
-	// not fail the test. The Completions of failed operations and of truncated datagrams are then
-	// stored in the field "spoiled".
+	// not fail the test. A tolerant port stores the Completions of failed operations and of truncated
+	// datagrams in the field "spoiled".
 	tolerant bool
 }
 
@@ -166,7 +166,7 @@ func (q *port) stock(n int) {
 
 func (q *port) recv(bufs []fabric.Buf) (int, error) {
 	q.tb.Helper()
-	for _, b := range bufs { // before the call, because a datagram may arrive during the call
+	for _, b := range bufs { // recorded before the call, because a datagram may arrive during the call
 		q.owner[b] = owner{q, fabric.OpRecv}
 	}
 	n, err := q.ep.Recv(bufs)

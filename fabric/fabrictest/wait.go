@@ -63,7 +63,7 @@ func testWaitTimesOut(t *testing.T, f *Fixture) {
 	const nap = 20 * time.Millisecond
 	start := time.Now()
 	const naps = 10
-	for range naps { // any Wait may be early, but not all of them
+	for range naps { // any single Wait may return early, but not all of them
 		q.awake(q.asleep(w, nap), "with a timeout of 20 ms and no event")
 	}
 	if slept := time.Since(start); slept < nap {
@@ -85,7 +85,7 @@ func testWaitSeesDatagram(t *testing.T, f *Fixture) {
 		to := tx.insert(rx)
 		rx.poll(batchMax)
 		ended := p.asleep(w, -1)
-		if i >= 5 { // the domain sleeps by then; earlier rounds race on purpose
+		if i >= 5 { // the domain then sleeps; in earlier rounds, the send and the Wait race on purpose
 			time.Sleep(2 * time.Millisecond)
 		}
 		tx.send(to, want)

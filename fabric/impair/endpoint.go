@@ -14,7 +14,7 @@ import (
 const (
 	overtakeMax = 16                   // most later datagrams that overtake a held one
 	holdMax     = 64                   // most datagrams held at once
-	holdTimeout = 1 * time.Millisecond // longest hold, even if too few datagrams have passed
+	holdTimeout = 1 * time.Millisecond // a held datagram is delivered after holdTimeout
 	pollBatch   = 32                   // completions taken from the inner endpoint at a time
 	// pollRounds is the largest number of batches that one Poll takes from the inner endpoint. One
 	// batch for each Poll would not suffice, because the faults can drop all datagrams of the batch.
@@ -91,9 +91,9 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 			e.delayed = oddsOf(f.DelayP)
 		}
 	}
-	e.caps.Landing = false       // an arrival may be held, altered or duplicated first
+	e.caps.Landing = false       // a fault may delay, alter or duplicate a datagram
 	e.caps.RemoveCancels = false // a send may be held here
-	e.caps.PollsAll = false      // a Poll that loses a whole batch may leave more datagrams
+	e.caps.PollsAll = false      // a Poll whose datagrams are all dropped may leave more in the queue
 	e.caps.RecvFixedBytes, e.caps.RecvFullBytes = 0, 0
 	e.caps.RecvCapacity = min(e.caps.RecvCapacity, len(quota))
 	e.posted = fifo.New[fabric.Buf](e.caps.RxDepth)
@@ -151,7 +151,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 			return 0, err // with n > 0 the next Poll returns the error
 		}
 		if got > 0 {
-			now = e.time() // a datagram that arrived after the first reading must not be early
+			now = e.time() // read again, because datagrams may have arrived since the first reading
 		}
 		for i := range batch[:got] {
 			if batch[i].Op == fabric.OpRecv {

@@ -19,14 +19,14 @@ const DelayMax = 10 * time.Second
 type Faults struct {
 	Loss    float64 // the datagram does not arrive
 	Dup     float64 // the datagram arrives twice
-	Reorder float64 // 1 to 16 later datagrams overtake, if they come within 1 ms
+	Reorder float64 // 1 to 16 later datagrams overtake the datagram, if they arrive within 1 ms
 	// Delay is the additional delay of a delayed datagram, 0 to DelayMax. DelayP is the probability
 	// that a datagram is delayed, except that a DelayP of 0 delays every datagram. A datagram that is
 	// not delayed overtakes delayed datagrams.
 	Delay    time.Duration
 	DelayP   float64
 	Corrupt  float64 // one bit is inverted, unless the datagram is empty
-	Truncate float64 // one to all bytes at the end are missing, unless empty
+	Truncate float64 // one or more bytes at the end are missing, unless the datagram is empty
 	// Seed selects the sequence of random faults. Two Domains with the same Seed get the same sequence
 	// of random faults.
 	Seed uint64

@@ -41,7 +41,7 @@ type domain struct {
 	arena     fabric.Arena
 	bell      *doorbell.Bell
 	addrBase  fabric.Addr // upper half of this domain's Addrs, to detect those of other domains
-	peers     []peer      // by endpoint number: a look-up per packet is an index
+	peers     []peer      // by endpoint number, so that the look-up for a packet needs no map
 	regions   [][]byte    // by Region; nil entries are free, entry 0 always is
 	use       []int32     // by Buf: inUseByRecv, or the number of incomplete sends
 	endpoints []*endpoint // open ones

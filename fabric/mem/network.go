@@ -28,7 +28,7 @@ const (
 	maxDepth          = 1 << 20
 	maxQueueDatagrams = 1 << 20
 	maxQueueBytes     = 1 << 30
-	maxEndpoints      = 1 << 24 // limit of the tables indexed by an endpoint's number
+	maxEndpoints      = 1 << 24 // limit of the tables whose index is an endpoint's number
 )
 
 // Config sets the sizes of a Network and of its endpoints. For a field with the zero value, New

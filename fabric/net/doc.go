@@ -1,6 +1,6 @@
 // Package net is the provider "net" of package fabric, which uses the UDP sockets of Go's package
-// net. The provider "net" is for macOS, the BSDs and Windows. On Linux the provider "udp" should be
-// used, because it is several times as fast as the provider "net".
+// net. Programs on macOS, the BSDs and Windows use the provider "net". On Linux, programs should
+// use the provider "udp" instead, because it is several times as fast as the provider "net".
 //
 //	Post                                   a goroutine for each endpoint         Poll
 //	one WriteToUDPAddrPort for each        waits for a posted buffer, then for   takes what the

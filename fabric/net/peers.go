@@ -18,7 +18,7 @@ type peerTable struct {
 	peers   []peer
 	free    []uint32
 	byName  map[netip.AddrPort]uint32
-	changes uint64 // value that changes when earlier results of find are invalid
+	changes uint64 // number of changes, after each of which earlier results of find are invalid
 }
 
 // A peer is an entry of the address vector. An entry of the address vector is unused if its field
@@ -52,8 +52,8 @@ func (t *peerTable) find(name netip.AddrPort) fabric.Addr {
 }
 
 // The method "insert" adds a name to the address vector, or increments the insert count of a name
-// that is already in the address vector. The argument "zone" is the IPv6 zone of link-local
-// addresses.
+// that is already in the address vector. The argument "zone" of the method "insert" is the IPv6
+// zone of link-local addresses.
 func (t *peerTable) insert(name netip.AddrPort, zone string) (fabric.Addr, error) {
 	if i, ok := t.byName[name]; ok {
 		t.peers[i].inserts++

@@ -14,7 +14,7 @@ import (
 // the method "send" of a sender returns EAGAIN.
 type sender struct {
 	raw  syscall.RawConn
-	once func(fd uintptr) bool // sends b to to, made once because a closure is allocated
+	once func(fd uintptr) bool // sends b to to; made only once, as making it allocates memory
 	b    []byte
 	to   syscall.Sockaddr
 	err  error

@@ -86,9 +86,9 @@
 //
 // An Addr of package ofi consists of an index and a generation number. An Addr of package ofi is
 // not the fi_addr_t of libfabric, because with some providers a fi_addr_t is a pointer. A call with
-// an outdated or invalid Addr returns an error. Before removing a peer, the caller must wait for
-// the completion of the sends to the peer. Before removing a region, the caller must wait for the
-// completion of the sends from the region.
+// an outdated or invalid Addr returns an error. Before removing a peer, the caller must wait until
+// all sends to the peer have completed. Before removing a region, the caller must wait until all
+// sends from the region have completed.
 //
 // The udp provider of libfabric receives one datagram per system call, and leaves the socket's
 // receive buffer at its default size. Package ofi finds the socket of the udp provider and enlarges

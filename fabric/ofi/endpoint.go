@@ -174,8 +174,8 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 }
 
 // The method "progress" calls the provider so that the provider makes progress, but fetches no
-// completions. The method "progress" is for tests in which a single thread plays the roles of
-// several processes.
+// completions. Only tests call the method "progress", if a single thread plays the roles of several
+// processes.
 func (e *endpoint) progress() { C.gofi_progress(e.c) }
 
 // Close implements fabric.Endpoint. Close releases all resources even if it returns an error. A

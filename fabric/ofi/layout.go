@@ -25,7 +25,7 @@ const (
 	maxArenaBytes   = 1 << 40
 	maxDepth        = 1 << 15 // entries of a queue; the shim counts them in 16 bits
 	maxPrefixBytes  = 1 << 12 // limit for prefixes; real providers have 40 and 64
-	slackBytes      = 1       // bytes that reveal a truncated datagram; see gofi_recv
+	slackBytes      = 1       // additional bytes that reveal a truncated datagram; see gofi_recv
 	minInfoMTUBytes = 1
 )
 

@@ -24,10 +24,10 @@ type peers struct {
 	free   []uint32          // indices for reuse
 	byName map[string]uint32 // canonical name to index, so that equal names give one index
 	// The field "kept" maps canonical names to the indices of removed peers that are still in the
-	// provider's address vector. A removed peer stays in the provider's address vector if the provider
-	// cannot remove peers (quirks.keptPeers), or until the pending sends to the peer have completed.
-	// If a peer in the map "kept" is inserted again, the peer gets its previous index, to which the
-	// pending sends to the peer belong.
+	// provider's address vector. A removed peer stays in the provider's address vector for ever if the
+	// provider cannot remove peers (quirks.keptPeers), and otherwise until the pending sends to the
+	// peer have completed. If a peer in the map "kept" is inserted again, the peer gets its previous
+	// index, to which the pending sends to the peer belong.
 	kept    map[string]uint32
 	forgets int // number of kept peers at which forget is called
 }
@@ -152,9 +152,9 @@ func (d *domain) roomForPeer() error {
 	return nil
 }
 
-// Some removed peers stay in the provider's address vector because sends to them are pending. The
-// method "forget" removes these peers from the provider's address vector if the sends have
-// completed.
+// A removed peer stays in the provider's address vector while sends to the peer are pending. The
+// method "forget" removes each removed peer without pending sends from the provider's address
+// vector.
 func (d *domain) forget() {
 	p := &d.peers
 	for name, i := range p.kept {

@@ -75,8 +75,8 @@ func (q quirks) flags() C.uint32_t {
 }
 
 // The method "tamed" returns the limits "l", reduced to the sizes with which the provider works
-// correctly. The argument "major" is the first number of the provider's version, which is 117 in
-// libfabric 1.17 and 206 in libfabric 2.6.
+// correctly. The argument "major" of the method "tamed" is the first number of the provider's
+// version, which is 117 in libfabric 1.17 and 206 in libfabric 2.6.
 func (l limits) tamed(prov string, major uint32) limits {
 	switch prov {
 	case socketsProvider:

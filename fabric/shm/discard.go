@@ -72,8 +72,9 @@ func (c *closers) run() {
 	c.queue, c.busy = nil, false
 }
 
-// The method "held" returns how many sockets wait to be closed. The result "its" counts the sockets
-// of the process "pid", and the result "all" counts the sockets of all processes.
+// The method "held" returns how many sockets wait to be closed. The result "its" of the method
+// "held" counts the sockets of the process "pid", and the result "all" counts the sockets of all
+// processes.
 func (c *closers) held(pid int32) (its, all int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -115,9 +116,9 @@ const (
 	packetOther        // the packet has descriptors
 )
 
-// The function "first" peeks at the first unread packet in a socket. The argument "oob" is a buffer
-// for control data, which must be too small for descriptors, so that the kernel reports a
-// truncation if the packet contains descriptors.
+// The function "first" peeks at the first unread packet in a socket. The argument "oob" of the
+// function "first" is a buffer for control data, which must be too small for descriptors, so that
+// the kernel reports a truncation if the packet contains descriptors.
 func first(fd int, oob []byte) packet {
 	var b [1]byte
 	n, oobn, flags, _, err := unix.Recvmsg(fd, b[:], oob, unix.MSG_DONTWAIT|unix.MSG_PEEK)

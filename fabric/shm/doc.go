@@ -14,8 +14,9 @@
 // socket. A packet on the Unix socket wakes a sleeping peer, and end-of-file on the socket shows
 // that the peer has ended. The memory of a ring has no name in a file system, and the kernel frees
 // the memory when both the sending and the receiving process have ended. The only file of a domain
-// is its Unix socket in /dev/shm. If a process ends without removing its Unix socket, a peer
-// removes the socket, or a domain that is opened at least a minute later.
+// is its Unix socket in /dev/shm. If a process ends without removing its Unix socket, a connected
+// peer removes the socket, or a domain that is opened at least a minute after the process has
+// ended.
 //
 // # What a ring looks like
 //
@@ -41,9 +42,9 @@
 // tells the receiver to continue at the beginning of the memory. Each payload is copied twice with
 // package internal/bulk: by the sender into the ring, and by the receiver out of the ring.
 //
-// If most of the latest wake-ups came within 200 us, a receiver or sender first sleeps for at most
-// 200 us in a futex call on the sleep words of its rings. After the futex sleep of at most 200 us,
-// the receiver or sender sleeps until there is an event on the Unix sockets (wait_nap.go).
+// If most of the latest sleeps have ended within 200 us, a receiver or sender first sleeps for at
+// most 200 us in a futex call on the sleep words of its rings. If the futex sleep ends without a
+// wake-up, the receiver or sender sleeps until there is an event on its Unix sockets (wait_nap.go).
 //
 // # What is trusted
 //
@@ -67,10 +68,11 @@
 //
 // A domain accepts a limited number of rings in total (linksMax), and a limited number of rings
 // from each process (linksPerProcess). A domain that has accepted more than 1 GiB of rings accepts
-// only new rings of the smallest size, and likewise for one process above 512 MiB. After the
-// refusal of a ring, the sender offers a ring of the smallest size to the same receiver. A receiver
-// refuses a ring by closing the Unix socket. Datagrams in a refused ring are lost, although their
-// sends have completed, and the next sends to the refusing peer fail with ECONNREFUSED.
+// only new rings of the smallest size. A domain that has accepted more than 512 MiB of rings from
+// one process accepts only new rings of the smallest size from this process. After the refusal of a
+// ring, the sender offers a ring of the smallest size to the same receiver. A receiver refuses a
+// ring by closing the Unix socket. Datagrams in a refused ring are lost, although their sends have
+// completed, and the next sends to the refusing peer fail with ECONNREFUSED.
 //
 // The send of a datagram of at most injectBytes yields no Completion. If the ring has no room for a
 // datagram of at most injectBytes, the sender copies the datagram to its queue of waiting sends. If

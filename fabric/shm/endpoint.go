@@ -18,8 +18,8 @@ const (
 	// new and vanished peers.
 	tendPolls     = 512
 	tendIdlePolls = 8
-	// A poll first looks for datagrams in the ring that had the most recent datagram, and then in the
-	// next scanRings rings of the endpoint.
+	// A poll first looks for datagrams in the ring from which the latest datagram came, and then in
+	// the next scanRings rings of the endpoint.
 	scanRings = 8
 	// scanIdle is the number of rings that a poll scans instead of scanRings, if the latest scan has
 	// found no datagram.
@@ -52,7 +52,7 @@ type endpoint struct {
 	scan    int     // where the next poll begins to scan
 	hot     *inLink // the ring that was the last to have a datagram
 	wide    bool    // the last scan of the other rings found a datagram
-	others  bool    // the last poll had room for one completion, and used the hot ring
+	others  bool    // the latest poll had room for one completion, and skipped the ring hot
 	polls   uint32
 }
 
@@ -77,7 +77,7 @@ func newEndpoint(d *domain, slot int, number uint16, cfg fabric.EndpointConfig) 
 			InjectBytes:  min(injectBytes, d.info.MTUBytes),
 			TxDepth:      cfg.TxDepth,
 			RxDepth:      cfg.RxDepth,
-			RecvCapacity: cfg.RxDepth, // datagrams without room in a ring wait at the sender
+			RecvCapacity: cfg.RxDepth, // datagrams for which a ring has no room wait at the sender
 
 			Gather:        true,
 			FreeRegions:   true,
@@ -166,8 +166,8 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 			return l, nil
 		}
 	}
-	// The queue of waiting sends accepts a new send to a peer only if the queue has more unreserved
-	// free slots than waiting sends to this peer.
+	// The queue of waiting sends accepts one more send to a peer only if the number of its unreserved
+	// free slots exceeds the number of waiting sends to this peer.
 	reserve := e.caps.TxDepth / readersShare
 	if l.waiting.Len() >= free-reserve && (l.waiting.Len() > 0 || free == 0) {
 		return nil, fabric.ErrAgain
@@ -266,8 +266,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	return n, nil
 }
 
-// The method "receive" receives datagrams from the ring that had the most recent datagram, and then
-// from a few more rings of the endpoint (round robin).
+// The method "receive" receives datagrams from the ring from which the latest datagram came, and
+// then from a few more rings of the endpoint (round robin).
 func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	if len(e.rings) == 1 {
 		q := e.rings[0]
@@ -284,7 +284,7 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 		look = scanIdle
 	}
 	e.wide = false
-	share := max(1, len(out)/max(1, look)) // prevents a few full rings from taking all turns
+	share := max(1, len(out)/max(1, look)) // so that a few full rings cannot fill out
 	for range look {
 		if n == len(out) || len(e.rings) == 0 {
 			break

@@ -31,8 +31,8 @@ const (
 	// PID namespace together are therefore allowed only as many rings as one process.
 	linksPerProcess = 256
 	// silentMax is the largest number of accepted sockets that wait for their first packet, which
-	// passes the memory of the ring. If more than silentMax accepted sockets wait for their first
-	// packet, the domain closes the oldest of these sockets.
+	// passes the memory of the ring. If one more accepted socket has to wait for its first packet, the
+	// domain closes the oldest of the waiting sockets.
 	silentMax = 64
 	// After a failed attempt to connect to a busy peer, the domain skips a number of later attempts.
 	// The number of skipped attempts doubles after each failed attempt, up to 2^skipsMaxLog2.
@@ -61,7 +61,7 @@ type outLink struct {
 	// The field "waiting" holds the sends for which the ring has no room, the oldest first.
 	waiting fifo.Queue[held]
 	listed  bool          // in the endpoint's list of links that wait
-	lost    syscall.Errno // error of lost sends that were complete with Post; 0: none
+	lost    syscall.Errno // error of lost sends that Post had reported as complete; 0: none
 }
 
 // The type "held" is a send that waits for room in a ring. The bytes of an injected send are copied
@@ -101,8 +101,8 @@ func ringSize(most, ringBytes int) int {
 }
 
 // takesBytes returns the size of the largest ring that the domain at present accepts from the
-// process "pid". The rings of one process together may have at most half of takenBudget before only
-// rings of the smallest size are accepted.
+// process "pid". If the rings that the domain has accepted from the process have more than about
+// half of takenBudget together, takesBytes returns the smallest size of a ring.
 func (d *domain) takesBytes(pid int32) int {
 	if d.takenBytes+ringBytesMax > takenBudget ||
 		d.loop.bytesOf[pid]+ringBytesMax > takenBudget/2 {
@@ -243,9 +243,9 @@ func (l *outLink) flush() {
 }
 
 // The method "send" copies a datagram into the ring, and creates the ring if necessary. The result
-// "again" is true if the send must be tried again, because the ring has no room or the peer is too
-// busy to accept the ring. The result "errno" is the error of a failed send, for example if the
-// peer does not exist, and otherwise 0.
+// "again" of the method "send" is true if the send must be tried again, because the ring has no
+// room or the peer is too busy to accept the ring. The result "errno" of the method "send" is the
+// error of a failed send, for example if the peer does not exist, and otherwise 0.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if again, errno = l.reach(); again || errno != 0 {
 		return again, errno
@@ -340,7 +340,7 @@ type inLink struct {
 	fd     int
 	slot   int
 	pid    int32
-	gone   bool // the peer is gone; the rest of the ring is still read
+	gone   bool // the peer has ended; Poll still reads the rest of the ring
 	given  bool // fd belongs to the closers
 }
 

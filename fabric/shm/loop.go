@@ -134,7 +134,7 @@ func (o *loop) tend() (rung bool) {
 		case slot == slotBell:
 			rung = true
 		case slot == park.Timer: // the timer of a Sleep
-		case o.slots[slot] != nil: // without a slot, the previous event has closed the link
+		case o.slots[slot] != nil: // nil if an earlier event has closed the link
 			o.slots[slot].event()
 		}
 	}
@@ -157,7 +157,7 @@ func (o *loop) accept() {
 	for range atOnce {
 		fd, err := o.acceptOne()
 		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
-			o.ignore(o.listen) // the pending peer would end every Wait
+			o.ignore(o.listen) // the peer that waits for acceptance would end every Wait
 			o.deaf = deafTends
 		}
 		if err != nil {

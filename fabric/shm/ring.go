@@ -104,16 +104,17 @@ type sendRing struct {
 }
 
 // The method "format" writes a magic number and the size of the ring to the beginning of the ring's
-// memory. The receiver checks the magic number and the size.
+// memory. The receiver of the ring checks the magic number and the size when it maps the ring.
 func (s *sendRing) format() {
 	*(*uint64)(unsafe.Pointer(&s.mem[offMagic])) = ringMagic
 	*(*uint64)(unsafe.Pointer(&s.mem[offSize])) = s.size
 }
 
 // The method "room" finds memory in the ring for a record of n bytes, and returns the number of
-// bytes to skip before the record. The result "ok" is false if the ring has no room for the record,
-// and otherwise true. The sender accepts any head position (of the receiver) that lies within the
-// written bytes, because a receiver that writes a wrong head position harms only its own ring.
+// bytes to skip before the record. The result "ok" of the method "room" is false if the ring has no
+// room for the record, and otherwise true. The sender accepts any head position (of the receiver)
+// that lies within the written bytes, because a receiver that writes a wrong head position harms
+// only its own ring.
 func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
 	left := s.size - s.tail&(s.size-1)
 	need := n + ringAlign // includes the end after the record

@@ -24,7 +24,7 @@ import (
 type sleeper struct {
 	made  bool
 	park  park.Parker
-	asked bool // the Sleep ends for a retry after a pause
+	asked bool // the Sleep ends early, for a retry of a failed connection
 	most  time.Duration
 	// The field "sleeping" is true from Arm to the end of the Sleep. A goroutine that consumes an
 	// event of the epoll descriptor while the field "sleeping" is true must end the Sleep, because the
@@ -108,7 +108,7 @@ func (s *sleeper) stalled(l *outLink) {
 			return // the peer will wake the Sleep
 		}
 	}
-	s.tell(l.ep.domain.bell) // room now, or a retry after a pause is necessary
+	s.tell(l.ep.domain.bell) // the ring has room already, or the link needs a retry after a pause
 }
 
 // An endpoint that had no posted receive buffer calls the method "receives" after its Recv, so that

@@ -77,8 +77,8 @@ func listenIn(dir int, n *name, c *closers) (fd int, err error) {
 	return fd, nil
 }
 
-// unlisten removes the Unix socket of a domain. If the directory of the user's sockets is then
-// empty, unlisten removes the directory.
+// unlisten removes the Unix socket of a domain. If the user's directory of sockets contains no
+// other socket, unlisten removes the directory as well.
 func unlisten(n *name) {
 	_ = unix.Unlink(n.socketPath())
 	_ = unix.Rmdir(socketDir(n.uid)) // fails unless the directory is empty
@@ -180,10 +180,10 @@ var knockBytes = [1]byte{1}
 // datagrams of all peers.
 const knocksRead = 4
 
-// The function "hush" reads pending wake-up packets from a socket. The result "knocks" is true if
-// there was a wake-up packet, and the result "alive" is true if the connection to the peer still
-// exists. For a peer that sends descriptors instead of wake-up packets, the result "alive" is
-// false, and the descriptors stay in the socket.
+// The function "hush" reads pending wake-up packets from a socket. The result "knocks" of the
+// function "hush" is true if there was a wake-up packet, and the result "alive" is true if the
+// connection to the peer still exists. For a peer that sends descriptors instead of wake-up
+// packets, the result "alive" is false, and the descriptors stay in the socket.
 func hush(fd int, scratch []byte) (knocks, alive bool) {
 	var oob [1]byte
 	for range knocksRead {

@@ -131,7 +131,8 @@ func (t *regionTable) remove(r fabric.Region) error {
 }
 
 // The method "gather" returns the part of a registered region that a send refers to. The result
-// "ok" is true if the bytes of the send are within the region, and otherwise false.
+// "ok" of the method "gather" is true if the bytes of the send are within the region, and otherwise
+// false.
 func (t *regionTable) gather(s *fabric.Send) (mem []byte, ok bool) {
 	if uint64(s.Region) >= uint64(len(t.slots)) {
 		return nil, false

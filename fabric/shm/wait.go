@@ -15,10 +15,11 @@ import (
 )
 
 // Wait implements fabric.Waiter. Wait sets the sleep flag in each ring, checks all rings once more,
-// and sleeps. If most of the latest sleeps were short, Wait first sleeps for a short time in a
-// futex call on the sleep flags, and then waits for the sockets. A peer that writes to or reads
-// from a ring whose sleep flag is set wakes this process. A datagram for an endpoint without posted
-// receives does not end the Wait, because Poll could not receive the datagram.
+// and sleeps. If most of the latest sleeps have ended within napMost, Wait first sleeps for at most
+// napMost in a futex call on the sleep flags, and then waits for an event on the sockets. A peer
+// that writes to or reads from a ring whose sleep flag is set wakes this process. A datagram for an
+// endpoint without posted receives does not end the Wait, because Poll could not receive the
+// datagram.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
@@ -63,8 +64,8 @@ func (d *domain) somethingToPoll() bool {
 }
 
 // If a peer is too busy for a connection, or if this process lacks a descriptor for a new peer, the
-// domain must try again after a pause. The domain gets no event when a connection to such a peer
-// becomes possible. retryPause returns the time until the next attempt to connect to a peer, or a
+// domain must try again after a pause. The domain gets no event when a busy peer can accept a
+// connection again. retryPause returns the time until the next attempt to connect to a peer, or a
 // negative time if no attempt is pending.
 func (d *domain) retryPause() time.Duration {
 	pause := time.Duration(-1)

@@ -15,13 +15,13 @@ import (
 // process.
 const (
 	awake    = 0
-	onSocket = 1 // by a packet on the socket; also for any unknown value
+	onSocket = 1 // wake the process by a packet on the socket, as for any unknown value
 	onFutex  = 2 // by the futex at the flag
 )
 
 const (
-	// napMost is the longest futex sleep in a call of Wait. If nothing happens within napMost, Wait
-	// then sleeps until an event on the domain's descriptors.
+	// napMost is the longest futex sleep in a call of Wait. If the futex sleep ends without a wake-up,
+	// Wait sleeps until an event on the domain's descriptors.
 	napMost = 200 * time.Microsecond
 	// napWords is the largest number of sleep flags on which one futex sleep waits. With more than
 	// napWords sleep flags, a futex sleep has no advantage over a sleep on the descriptors, because
@@ -78,8 +78,8 @@ func (p *napper) open() {
 
 // The method "nap" sleeps for a short time in a futex call on the sleep flags of the rings. A nap
 // takes at most napMost, even if the timeout is negative (no limit). The result "left" is the
-// remaining timeout. The result "over" is true if the caller's Wait must return, and false if the
-// caller's Wait must now sleep on the descriptors.
+// remaining timeout. The result "over" of the method "nap" is true if the caller's Wait must
+// return, and false if the caller's Wait must now sleep on the descriptors.
 func (d *domain) nap(now time.Time, timeout time.Duration) (left time.Duration, over bool) {
 	p := &d.napper
 	n := d.napOn()

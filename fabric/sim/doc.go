@@ -36,6 +36,6 @@
 // and the functions given to At and After, may call the methods of the Network. The callbacks
 // Observe and Filter must not crash a node or close a domain, because the network might call them
 // during an operation of the domain. Observe and a Filter can call After(0, f) with a function f
-// that crashes the node or closes the domain. With After(0, f), the network calls the function f
+// that crashes the node or closes the domain. The network calls a function given to After(0, f)
 // when the operation in progress has ended.
 package sim

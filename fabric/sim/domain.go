@@ -43,7 +43,7 @@ type domain struct {
 	byPort   map[Port]int // index in peers; never iterated
 	regions  []region     // by Region; entry 0 is none
 	use      []int32      // by Buf: inUseByRecv, or the number of incomplete sends
-	used     []bool       // by Buf: was posted, and its memory may not be zero
+	used     []bool       // by Buf: the buffer was posted, and its memory may not be zero
 	ports    []*endpoint  // by Port.Index; nil after Close
 	closed   bool
 }

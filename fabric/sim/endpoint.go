@@ -17,13 +17,13 @@ type endpoint struct {
 	closed bool
 	queue  ring[*packet]    // datagrams that wait for a buffer and a Poll
 	posted ring[fabric.Buf] // posted receive buffers, filled in the order of posting
-	sends  ring[sendOp]     // sends without a completion so far
+	sends  ring[sendOp]     // sends whose completion Poll has not reported
 	missed uint64           // datagrams that found the queue full
-	// The field "left" is the number of sends at the front of the queue "sends" whose datagrams have
-	// left the endpoint. The next Poll reports the completions of these "left" sends.
+	// The field "left" is the number of sends at the front of the queue "sends" whose datagrams the
+	// endpoint has already transmitted. The next Poll reports the completion of each transmitted send.
 	left  int
 	land  fabric.HeaderSplit
-	ahead ring[fabric.Completion] // completions of received datagrams, for the next Poll
+	ahead ring[fabric.Completion] // completions of received datagrams that only the next Poll reports
 	// The field "origins" holds the senders of the datagrams that the latest Poll has received,
 	// including the datagrams that only the next Poll will report.
 	origins []Port
@@ -223,9 +223,9 @@ func (e *endpoint) read(s *fabric.Send, p *packet) {
 	}
 }
 
-// The method "leave" transmits the datagram of the oldest send whose datagram has not left the
-// endpoint. The argument "crc" is the checksum of the send's bytes, or nil if the checksum is not
-// known.
+// The method "leave" transmits the datagram of the oldest send that was not transmitted yet. The
+// argument "crc" of the method "leave" is the checksum of the send's bytes, or nil if the checksum
+// is not known.
 func (e *endpoint) leave(crc *uint32) {
 	op := e.sends.at(e.left)
 	e.left++
@@ -270,7 +270,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		n++
 		received = true
 	}
-	if received && n == len(out) { // datagrams received in the same call as the last reported one
+	if received && n == len(out) { // out is full: a Poll may receive PollAhead more datagrams
 		for e.ahead.count < d.node.nw.cfg.PollAhead && e.queue.count > 0 && e.posted.count > 0 {
 			e.ahead.push(e.receive())
 		}

@@ -20,9 +20,9 @@ func (p *packet) checksum() uint32 {
 	return p.crc
 }
 
-// Memory keeps the memory of closed networks for use by later networks, so that a thousand short
-// runs need not allocate a thousand arenas. Several networks may use the same Memory only one after
-// the other, on one goroutine. The zero Memory is ready for use.
+// Memory keeps the memory of closed networks for use by networks that are made later, so that a
+// thousand short runs need not allocate a thousand arenas. Several networks may use the same Memory
+// only one after the other, on one goroutine. The zero Memory is ready for use.
 //
 // Before memory is reused, all buffers that were posted for sending or receiving are set to zero.
 // Bytes that a caller has written to a buffer without posting the buffer can remain in the reused

@@ -200,9 +200,9 @@ func (n *Node) note(kind Kind, err error) {
 	n.nw.record(Event{Kind: kind, From: p, To: p, Err: err}, 0)
 }
 
-// The method "wake" makes the node call Progress at the time t. If the node is paused at this time,
-// or if the pace (see SetPace) does not permit a call at this time, the node calls Progress at the
-// earliest permitted time after t.
+// The method "wake" makes the node call Progress at the time t. If the node is paused at the time
+// t, or if the pace (see SetPace) does not permit a call at the time t, the node calls Progress at
+// the earliest permitted time after t.
 func (n *Node) wake(t mono.Time) {
 	if n.proc == nil || n.inPass || t == mono.Never {
 		return

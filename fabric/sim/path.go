@@ -22,9 +22,9 @@ type Path struct {
 	// that the line has accepted and not yet sent. The path drops a datagram that would exceed
 	// QueueBytes, unless the line is idle. A QueueBytes of 0 means no limit.
 	QueueBytes int
-	// All paths with the same Line share this line as their bottleneck. Even on a shared Line, the
-	// fields BytesPerSecond and QueueBytes of the datagram's own Path apply to a datagram. If Line is
-	// nil, the path has a separate line.
+	// All paths with the same Line share this line as their bottleneck. For each datagram, the values
+	// BytesPerSecond and QueueBytes of its own Path apply, even if other Paths share the Line. If Line
+	// is nil, the path has a separate line.
 	Line *Line
 
 	// Loss is the probability that a datagram is lost, independently of the loss of other
@@ -67,7 +67,7 @@ const (
 // line. A Line must be used by only one Network.
 type Line struct {
 	free mono.Time // when the line has sent all accepted datagrams
-	rest int       // remaining fraction of a nanosecond, in 1/BytesPerSecond
+	rest int       // fraction of a nanosecond to be added to free, in units of 1/BytesPerSecond ns
 }
 
 // FreeAt returns the virtual time at which the line will have sent all datagrams that it has
@@ -198,16 +198,16 @@ func (l *link) carryReliably(p *packet, v Verdict) {
 	l.nw.timer(at, timerArrive, p.ref)
 }
 
-// The method "send" puts a datagram in transit. The argument "at" is the time at which the datagram
-// leaves the line.
+// The method "send" puts a datagram in transit. The argument "at" of the method "send" is the time
+// at which the datagram leaves the line.
 func (l *link) send(p *packet, at mono.Time, late time.Duration) {
 	l.nw.inFlight++
 	l.nw.timer(at.Add(l.path.Delay).Add(late), timerArrive, p.ref)
 }
 
 // The method "line" puts a datagram on the path's line, and returns the time at which the datagram
-// leaves the line. The result "ok" is false if the queue of the line has no room for the datagram,
-// and otherwise true.
+// leaves the line. The result "ok" of the method "line" is false if the queue of the line has no
+// room for the datagram, and otherwise true.
 func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	rate := l.path.BytesPerSecond
 	if rate <= 0 {

@@ -67,8 +67,8 @@ func (c *cmsg) setSegment(sizeBytes int) {
 }
 
 // The method "segment" returns the size of the datagrams that the kernel has coalesced into a
-// message, or 0 if the message is a single datagram. The argument "ctlLen" is the length of the
-// control data that the kernel has written.
+// message, or 0 if the message is a single datagram. The argument "ctlLen" of the method "segment"
+// is the length of the control data that the kernel has written.
 func (c *cmsg) segment(ctlLen uintptr) int {
 	if ctlLen < cmsgHeaderBytes+4 || c.level != unix.SOL_UDP || c.kind != unix.UDP_GRO {
 		return 0

@@ -23,7 +23,7 @@
 // datagrams nor refuses datagrams because of ICMP reports from routers. A send of a datagram larger
 // than the MTU of the network device fails with EMSGSIZE. A datagram that exceeds the path MTU is
 // lost. With the socket option IP_PMTUDISC_DO instead, the kernel would believe a forged ICMP
-// report, and would refuse datagrams that the path can carry for minutes. The sender must probe the
+// report, and would for minutes refuse datagrams that the path can carry. The sender must probe the
 // path MTU, as package btl does (RFC 8899).
 //
 // The provider does not request ICMP errors (IP_RECVERR), because the kernel would report the ICMP
@@ -33,8 +33,8 @@
 //
 // The provider detects missing features of the kernel by probes and by errors, and works without
 // the missing features. A provider name such as "udp;nogso;nogro;nommsg" turns off single features,
-// for tests and for troubleshooting. A program can turn off these features of the kernel with the
-// argument of type Options of the function New.
+// for tests and for troubleshooting. A program can turn off the same features with the argument of
+// type Options of the function New.
 //
 //	options.go   provider names and their options
 //	provider.go  GetInfo and Open

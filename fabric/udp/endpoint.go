@@ -28,7 +28,7 @@ func failure(op string, errno unix.Errno, text string) error {
 type counts struct {
 	again     uint64 // Post found no room
 	refused   uint64 // sends that failed
-	pending   uint64 // socket errors that one call reported and the next did not
+	pending   uint64 // socket errors that one system call reported and the next one did not
 	gsoSingly uint64 // runs that were sent again as single datagrams
 	misfit    uint64 // coalesced messages that had to be copied into buffers
 	dropped   uint64 // coalesced datagrams without room

@@ -49,7 +49,7 @@ type receiver struct {
 
 	stack  []fabric.Buf // posted buffers; the latest, still in the cache, is used first
 	top    int
-	stride int // bytes used of each buffer in a row, at most its size
+	stride int // bytes used of each buffer in an I/O vector, at most the buffer's size
 	wide   int // buffers in a row
 	burst  int // messages to request
 	quiet  int // single datagrams since the last run
@@ -187,8 +187,8 @@ func (r *receiver) deliverable() bool {
 }
 
 // The method "prepare" fills the headers and I/O vectors for the next messages, and returns the
-// number of messages. The argument "wide" is the number of buffers in each I/O vector, and the
-// argument "room" is the number of completions that the caller can accept.
+// number of messages. The argument "wide" of the method "prepare" is the number of buffers in each
+// I/O vector, and the argument "room" is the number of completions that the caller can accept.
 func (r *receiver) prepare(wide, room int) int {
 	rows := 1
 	if r.burst > 1 && r.mmsg {
@@ -228,8 +228,8 @@ func (r *receiver) seal(row, first, count int) {
 
 // The method "arrived" returns the size of the message that was received into the I/O vector with
 // the index "row". If the message consists of coalesced datagrams, the result "segment" is the size
-// of these datagrams, and otherwise 0. The result "done" contains those fields of the Completion
-// that are the same for all datagrams of the message.
+// of these datagrams, and otherwise 0. The result "done" of the method "arrived" contains those
+// fields of the Completion that are the same for all datagrams of the message.
 func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) {
 	h := &r.hdr[row]
 	done = fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv, Origin: uint16(row)}
@@ -402,7 +402,7 @@ func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion
 // The method "hold" puts a received datagram into the queue "pending", from which a later Poll
 // reports the datagram.
 func (r *receiver) hold(done fabric.Completion, off int) {
-	if r.waiting == len(r.pending) { // more datagrams than the kernel coalesces
+	if r.waiting == len(r.pending) { // more datagrams than the kernel is known to coalesce
 		r.counts.dropped++
 		if off < 0 {
 			r.stack[r.top] = done.Buf

@@ -28,9 +28,9 @@ const (
 	linkBytes = 14
 )
 
-// runBounds are the limits of the messages that the kernel splits into datagrams. The kernel splits
-// a message of at most the size "bytes" in the device, and a message above this size, up to the
-// largest IP packet, in software.
+// runBounds are the limits of the messages that the kernel splits into datagrams. A message of at
+// most the size "bytes" is split by the network device. A message above the size "bytes", up to the
+// largest IP packet, is split by the kernel in software.
 type runBounds struct {
 	bytes    uint64
 	segments int

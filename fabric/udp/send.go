@@ -64,9 +64,9 @@ type run struct {
 }
 
 // The method "plan" groups the sends at the beginning of a batch into messages, up to the number of
-// messages that one system call sends. The result "taken" is the number of sends that the method
-// "plan" has put into messages. At an invalid send, the method "plan" stops, and returns an error
-// that says why the send is invalid.
+// messages that one system call sends. The result "taken" of the method "plan" is the number of
+// sends that it has put into messages. At an invalid send, the method "plan" stops, and returns an
+// error that says why the send is invalid.
 func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	var r run
 	m, v := -1, 0
@@ -266,7 +266,7 @@ func (e *endpoint) sendError(errno unix.Errno) error {
 // postSingly sends the datagrams of a message one by one, after the whole message has failed with
 // the error "why". If the kernel accepts the single datagrams and the error "why" is not EMSGSIZE,
 // the endpoint stops using UDP_SEGMENT. After EMSGSIZE, the endpoint continues to use UDP_SEGMENT,
-// because paths to different peers might carry datagrams of the refused size.
+// because the path to a different peer might carry datagrams of the size that was refused.
 func (e *endpoint) postSingly(sends []fabric.Send, why unix.Errno) (int, error) {
 	e.counts.gsoSingly++
 	done := 0

@@ -32,7 +32,7 @@ type sleeper struct {
 	made    bool
 	epoll   int
 	park    park.Parker
-	lingers int // polls with datagrams until the set is emptied, or 0 if it is empty
+	lingers int // polls with datagrams until the epoll set is emptied; 0: it is empty
 	calm    int // consecutive Arms after few datagrams; guarded by mu
 
 	mu    sync.Mutex // guards what the polling and the sleeping goroutine share
@@ -145,9 +145,9 @@ func (s *sleeper) still() {
 	s.quiet()
 }
 
-// The method "stir" is called when several polls have received datagrams since the latest Sleep,
-// disables the sockets' epoll events, and makes the domain disable these events after each Sleep
-// again.
+// The method "stir" is called when several polls have received datagrams since the latest Sleep.
+// The method "stir" disables the sockets' epoll events, and ends the state in which these events
+// stay enabled after a Sleep.
 func (s *sleeper) stir() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,12 +38,12 @@ type Guest struct {
 	of     *Listener
 	host   string
 	proven bool   // guarded by the Listener's lock
-	left   func() // called when the guest leaves, or nil; guarded by the Listener's lock
+	left   func() // called when the connection is closed, or nil; guarded by the Listener's lock
 }
 
 const (
-	// toldTime is the time limit for writing the text "told" to a connection that the Listener is
-	// about to close.
+	// toldTime is the time limit for writing the reason (the text "told") to a connection that the
+	// Listener is about to close.
 	toldTime = 20 * time.Millisecond
 	// If accepting a connection fails, for example because the process has no free file descriptor,
 	// the Listener tries again after retryTime.
@@ -52,8 +52,9 @@ const (
 
 // NewListener returns a Listener that accepts connections from l. After the call of NewListener,
 // only the new Listener may use the listener l. The argument "most" is the largest number of open
-// connections. A value of "most" below 1 counts as 1. The argument "told" is a line with the
-// reason, which the Listener writes to a connection before it refuses or replaces this connection.
+// connections. A value of "most" below 1 counts as 1. The argument "told" is a line of text with a
+// reason. The Listener writes this line to each connection that it refuses or replaces, before it
+// closes the connection.
 func NewListener(l net.Listener, most int, told string) *Listener {
 	return &Listener{listener: l, most: max(most, 1), told: told, closed: make(chan struct{})}
 }

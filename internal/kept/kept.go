@@ -75,7 +75,7 @@ func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 }
 
 // The method "largest" returns the peer whose items have the most bytes. If several peers have the
-// most bytes, the method "largest" returns the one of them whose data was added first.
+// most bytes, the method "largest" returns the peer that was added to the Keeper first.
 func (k *Keeper[T]) largest() (l *peer[T]) {
 	for _, p := range k.peers {
 		if l == nil || p.bytes > l.bytes || p.bytes == l.bytes && p.number < l.number {

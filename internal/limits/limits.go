@@ -30,23 +30,24 @@ type Limits struct {
 	// has proven its addresses, but the handshake is not complete. If the fabric can identify hosts,
 	// one host may have at most a quarter of HalfOpenMax half-open endpoints, or half of HalfOpenMax
 	// if btl.Config.PeersPerHost sets no limit (but always at least one). When the module has
-	// HalfOpenMax half-open endpoints, a new one from a host with fewer half-open endpoints than a
-	// different host replaces the oldest half-open endpoint of the host with the most.
+	// HalfOpenMax half-open endpoints, a new half-open endpoint replaces the oldest one of the host
+	// that has the most half-open endpoints. A host that itself has the most half-open endpoints
+	// cannot replace an endpoint.
 	HalfOpenMax int
 	// PeersPerAddress is the largest number of endpoints that peers at one address can have opened to
 	// this module at the same time, including endpoints that are being closed.
 	PeersPerAddress int
-	// In its handshake, a peer can announce the longest time for which it will sometimes not answer.
-	// For a peer that has announced such a time, the module extends btl.Config.PeerTimeout by the
-	// announced time, but at most by AwayMax. If AwayMax is negative, the module does not extend
-	// PeerTimeout.
+	// AwayMax limits the extension of btl.Config.PeerTimeout for a peer that has announced, in its
+	// handshake, for how long it will sometimes not answer. The module extends PeerTimeout for the
+	// peer by the announced time, but at most by AwayMax. If AwayMax is negative, the module does not
+	// extend PeerTimeout.
 	AwayMax time.Duration
 
-	// KeptBytesMax is the largest total size of the multi-packet fragments that handlers keep for use
-	// after they have returned. If KeptBytesMax is negative, handlers cannot keep multi-packet
-	// fragments.
+	// KeptBytesMax is the largest total size of the multi-packet fragments that the program keeps
+	// after their handlers have returned. If KeptBytesMax is negative, handlers cannot keep
+	// multi-packet fragments.
 	KeptBytesMax int64
 	// ReassemblyKeepBytes is the largest total size of the unused reassembly buffers that a module
-	// stores for later fragments.
+	// keeps for reuse.
 	ReassemblyKeepBytes int64
 }

@@ -100,7 +100,7 @@ func (p *Parker) Still() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.set && !p.waits {
-		_ = p.setTimer() // set to until, which is zero while no goroutine waits
+		_ = p.setTimer() // stops the timer, because "until" is zero while no goroutine waits
 	}
 }
 

@@ -102,7 +102,7 @@ type Line struct {
 	Label  string
 	Color  color.Color
 	Width  float64   // in points
-	Dashes []float64 // lengths drawn and left out in turn, in points; nil: solid
+	Dashes []float64 // lengths of the dashes and gaps in turn, in points; nil: a solid line
 	Mark   Mark
 	X, Y   []float64
 }
@@ -181,9 +181,9 @@ func linearAxes(p *plot.Plot, high float64) {
 	})
 }
 
-// The function "ticks" returns a Ticker for a gonum axis. The Ticker takes the positions of the
-// marks from the function "values", without those beyond the ends of the axis, and their texts from
-// the function "text".
+// The function "ticks" returns a Ticker for a gonum axis. The function "values" returns the
+// positions of the marks, and the function "text" returns the text of a mark. The Ticker omits
+// marks beyond the ends of the axis.
 func ticks(values func(from, to float64) []float64, text func(float64) string) plot.TickerFunc {
 	return func(from, to float64) (list []plot.Tick) {
 		for _, v := range values(from, to) {

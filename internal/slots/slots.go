@@ -24,8 +24,8 @@ type Table[T any] struct {
 }
 
 // The function "none" returns the number that the table stores in place of a handle for a free
-// slot. The lower bits of this number differ from the slot's index, so that the look-up of a handle
-// never finds a free slot.
+// slot. The lower bits of the number for a free slot differ from the slot's index, so that the
+// look-up of a handle never finds a free slot.
 func none(slot uint32) uint64 { return ^uint64(slot) }
 
 // Init makes t an empty table, with a limit of placesMax values. The argument "bits", from 1 to 31,

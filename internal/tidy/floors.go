@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// The type "arrow" stands for calls of functions and methods of package btl: the field "from" names
-// the calling file, and "to" names the file that declares them.
+// The type "arrow" stands for calls between two files of package btl. The field "from" is the name
+// of the file with the calls. The field "to" is the name of the file that declares the called
+// functions and methods.
 type arrow struct{ from, to string }
 
 // The method "floors" checks the calls between files of package btl against the layers in

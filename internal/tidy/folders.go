@@ -7,8 +7,9 @@ import (
 )
 
 // foldersFile is the document with the table of all directories, and foldersHead is the beginning
-// of this table's first line. The first column of the table contains names of directories in
-// backquotes. A directory name that ends in "/..." stands for all directories below it.
+// of this table's first line. The first column of the table of directories contains names of
+// directories in backquotes. A directory name that ends in "/..." stands for all directories below
+// it.
 const (
 	foldersFile = "docs/architecture.md"
 	foldersHead = "| folder |"

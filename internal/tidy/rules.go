@@ -397,7 +397,7 @@ var (
 const structFieldsMax = 25
 
 // tunables lists structs of settings in package btl. The limit structFieldsMax does not apply to
-// the structs in this list.
+// the structs in the list "tunables".
 var tunables = []string{"Config"}
 
 // btlFloors divides the files of package btl into layers, from the API at the top to the basic

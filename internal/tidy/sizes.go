@@ -7,8 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// wideMarker is the text of a comment that permits long lines. A wideMarker comment exempts the
-// statement or declaration that starts on the comment's line, or on the next line.
+// wideMarker is the text of a comment that permits long lines. A comment with the text wideMarker
+// lifts the limit lineColumnsMax for one statement or declaration, which begins on the line of the
+// comment or on the next line.
 const wideMarker = "nolint:lll"
 
 // The method "sizes" checks the lengths of a Go file, of its functions and of its lines.
@@ -51,8 +52,8 @@ func (c *checker) lineLength(f File, exempt map[int]bool) {
 	}
 }
 
-// wideLines returns the numbers of those lines that may exceed the limit of line length because of
-// a wideMarker comment.
+// wideLines returns the numbers of those lines that may have more than lineColumnsMax columns
+// because of a wideMarker comment.
 func (s *source) wideLines() map[int]bool {
 	starts := map[int]bool{}
 	for _, group := range s.ast.Comments {

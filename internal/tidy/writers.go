@@ -80,7 +80,7 @@ func (w *writes) file(f *ast.File) {
 			}
 		case *ast.UnaryExpr:
 			if n.Op == token.AND && !w.isStruct(n.X) {
-				w.target(n.X) // a write by a pointer, as of binary.Read or atomic.AddInt64
+				w.target(n.X) // a callee may write through a pointer, like atomic.AddInt64
 			}
 		case *ast.CallExpr:
 			w.builtin(n)

@@ -12,8 +12,8 @@ import (
 )
 
 // Help is an option for kong that changes how the help of a command is printed. In contrast to
-// kong's own help, the help of this option wraps long usage lines and the line with the hint at the
-// help of commands.
+// kong's own help, this option wraps long usage lines, and the line that refers to the help of
+// commands.
 func Help() kong.Option {
 	return kong.OptionFunc(func(k *kong.Kong) error {
 		if err := kong.ConfigureHelp(kong.HelpOptions{Compact: true}).Apply(k); err != nil {

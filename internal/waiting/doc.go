@@ -27,11 +27,16 @@
 // A thread in state "beside" shares its CPU with a thread that computes. On Linux, a yield gives
 // the computing thread a whole time slice if both threads are in the same scheduling group, which
 // is a session, a container or a job step. In the state "stolen", the host of the virtual machine
-// has used the CPU for work outside of this virtual machine, so that a yield does not help. If a
-// job has more waiting threads than there are CPUs, the job's threads yield in every state, and
-// yield for 3 ms before a sleep (see AmongFriends). A thread in the state "alone" yields once
-// before each sleep, so that its policy notices if a second thread wants the CPU. If these yields
-// of a thread never let a second thread run, the thread yields only before one of 64 sleeps.
+// has used the CPU for work outside of this virtual machine, so that a yield does not help. In the
+// state "alone", the thread yields once before each sleep, so that its policy notices if a second
+// thread wants the CPU. If these yields of a thread never let a second thread run, the thread
+// yields only before one of 64 sleeps.
+//
+// If a job has more waiting threads than CPUs, different times apply to the job's threads (see
+// AmongFriends). In the state "shared", such a thread yields for at least 3 ms before a sleep. Its
+// state "beside" begins after six yields in a row of 1 ms or more, and lasts for 1 s. In the state
+// "beside", the thread spins for at most 4 us, because several threads that spin on one CPU beside
+// a thread that computes delay each other.
 //
 // One thread uses a Policy at a time. Several threads may use a Policy in turn under a lock, if
 // each thread calls Begin before it uses the Policy. Only two actions of a Policy allocate memory,

@@ -139,17 +139,71 @@ func TestYieldsToOthersThatWait(t *testing.T) {
 }
 
 // TestYieldsToFriends checks that threads of a job with more threads than processors yield to each
-// other, however long the yields take.
+// other, although some of the yields are long.
 func TestYieldsToFriends(t *testing.T) {
 	var now mono.Time = 1
 	p := preempted(t, Adaptive, new(fakeThread), &now)
 	p.AmongFriends()
-	for range 100 {
-		now = now.Add(3 * ms)
-		p.Yielded(now, 3*ms)
+	for i := range 100 {
+		took := 3 * ms
+		if i%friendsLong == friendsLong-1 {
+			took = gapLeast - us
+		}
+		now = now.Add(took)
+		p.Yielded(now, took)
 	}
 	if p.Begin(now); !p.MayYield(now) || p.Empty(now.Add(us)) != Yield {
 		t.Error("it does not yield to those that it waits for")
+	}
+	if c := p.Counts(); c.Apart != 0 {
+		t.Errorf("%d neighbours are seen where none is", c.Apart)
+	}
+}
+
+// TestFriendsBesideNeighbour checks a crowded job beside a program that computes: almost all yields
+// are long. A thread of this job then hardly polls, does not yield, and sleeps. After besideFor,
+// the thread tries its yields again.
+func TestFriendsBesideNeighbour(t *testing.T) {
+	var now mono.Time = 1
+	thread := new(fakeThread)
+	p := New(Adaptive, 300*us, thread, now)
+	p.AmongFriends()
+	for i := range friendsLong {
+		if !p.MayYield(now) {
+			t.Fatalf("it does not yield after %d long yields", i)
+		}
+		now = now.Add(3 * ms)
+		p.Yielded(now, 3*ms)
+	}
+	if c := p.Counts(); c.Apart != 1 || c.State != Beside {
+		t.Errorf("after %d long yields: %+v", friendsLong, c)
+	}
+	for end := now.Add(besideFor); now < end; now = now.Add(besideFor / 10) {
+		p.Begin(now)
+		if got := p.Empty(now.Add(spinLeast - us)); got != Poll {
+			t.Fatalf("%v at first, beside a neighbour", got)
+		}
+		if got := p.Empty(now.Add(spinLeast)); got != Sleep {
+			t.Fatalf("%v after %v, beside a neighbour", got, spinLeast)
+		}
+	}
+	if p.Begin(now); !p.MayYield(now) || p.Empty(now.Add(spinLeast)) != Poll {
+		t.Error("when the time is over it still takes its friends for a neighbour")
+	}
+}
+
+// TestFriendsThatNeverSleep checks that threads of a crowded job go on yielding in the mode Busy,
+// however long the yields take. Such threads would otherwise poll on the same processor.
+func TestFriendsThatNeverSleep(t *testing.T) {
+	var now mono.Time = 1
+	p := preempted(t, Busy, new(fakeThread), &now)
+	p.AmongFriends()
+	for range 3 * friendsLong {
+		now = now.Add(3 * ms)
+		p.Yielded(now, 3*ms)
+		if p.Empty(now) != Yield {
+			t.Fatal("it does not yield to those that it waits for")
+		}
 	}
 }
 

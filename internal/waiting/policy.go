@@ -99,8 +99,10 @@ const (
 	stolenFor = 100 * time.Millisecond
 	// A thread of a job with more waiting threads than CPUs (see AmongFriends) yields for the duration
 	// friendsFor before it sleeps. Each yield lets a different thread of the job run, which might do
-	// the work for which this thread waits.
-	friendsFor = 3 * time.Millisecond
+	// the work for which this thread waits. The state Beside of such a thread begins after friendsLong
+	// consecutive long yields, because a yield is sometimes long without a computing neighbour.
+	friendsFor  = 3 * time.Millisecond
+	friendsLong = 6
 )
 
 // Policy decides how one thread waits. New makes a Policy.
@@ -109,7 +111,7 @@ type Policy struct {
 	fixed    bool    // the caller has set the spinning time
 	slept    bool    // the thread has slept since it last found work
 	shared   bool    // other threads want the processor
-	friend   bool    // the other threads also wait: see AmongFriends
+	friend   bool    // threads of the same job share the CPUs: see AmongFriends
 	taken    bool    // the host of this virtual machine is the reason for apart
 	probed   bool    // the thread has yielded once before a sleep
 	yields   int     // since the latest look
@@ -239,11 +241,7 @@ func (p *Policy) Empty(now mono.Time) Action {
 	if now >= p.lookAt && !p.shared {
 		p.look(now)
 	}
-	spun, budget := now.Sub(p.since), p.budget
-	if p.friend && p.shared {
-		budget = max(budget, friendsFor)
-	}
-	if p.mode == Adaptive && (spun >= budget || spun >= besideSpin*p.wake && now < p.apart) {
+	if p.mode == Adaptive && now.Sub(p.since) >= p.spin(now) {
 		if p.probed || p.shared || p.slept || now < p.apart {
 			return Sleep
 		}
@@ -262,6 +260,19 @@ func (p *Policy) Empty(now mono.Time) Action {
 		p.share(p.switches-before >= yieldsTaken || p.thread.Crowded())
 	}
 	return Yield
+}
+
+// The method "spin" returns the time for which the thread polls or yields before it sleeps.
+func (p *Policy) spin(now mono.Time) time.Duration {
+	switch beside := now < p.apart; {
+	case beside && p.friend: // polling would delay the other threads of the job
+		return min(p.budget, spinLeast)
+	case beside:
+		return min(p.budget, besideSpin*p.wake)
+	case p.friend && p.shared:
+		return max(p.budget, friendsFor)
+	}
+	return p.budget
 }
 
 // The method "look" checks whether the thread was preempted between the previous call of the method
@@ -291,24 +302,29 @@ func (p *Policy) look(now mono.Time) {
 // the process need the CPU.
 func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
 
-// AmongFriends tells the policy that this thread's job has more waiting threads than there are
-// CPUs. In a job with more waiting threads than CPUs, a long yield usually means that a thread of
-// the same job runs. Without yields, the threads of this job would delay each other.
+// AmongFriends tells the policy that the threads of a job share CPUs with this thread: more threads
+// of the job wait than these CPUs can run at a time. In such a job, a yield lets a different thread
+// of the job run, which often takes less than gapLeast and rarely longer.
 func (p *Policy) AmongFriends() { p.friend = true }
 
 // Yielded records a yield that ended at the time "now" and had the duration "took". A yield that
 // takes a whole time slice shows that a second thread computes on this CPU. After the first such
 // yield, the thread does not yield for the time stolenFor, and after yieldsLong consecutive such
-// yields for the time besideFor.
+// yields for the time besideFor. With AmongFriends, the first friendsLong-1 consecutive long yields
+// have no effect. With AmongFriends in the mode Busy, no long yield has an effect, because the
+// threads of the job would otherwise poll on the same CPU for the time besideFor.
 func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	p.counts.Yields++
 	p.lookAt = p.lookAt.Add(took)
-	if took < gapLeast || p.friend {
+	if took < gapLeast {
 		p.long = 0
 		return
 	}
+	if p.long++; p.friend && (p.long < friendsLong || p.mode == Busy) {
+		return
+	}
 	apart := stolenFor
-	if p.long++; p.long >= yieldsLong {
+	if p.long >= yieldsLong {
 		apart = besideFor
 	}
 	if now >= p.apart {

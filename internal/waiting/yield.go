@@ -1,6 +1,7 @@
 package waiting
 
 import (
+	"math/big"
 	"os"
 	"runtime"
 	"sync"
@@ -30,6 +31,12 @@ var yields atomic.Uint32
 
 // Crowded implements Thread.
 func (*OSThread) Crowded() bool { return int(pollers.Load()) >= runtime.GOMAXPROCS(0) }
+
+// firstCPUs returns a set with as many CPUs as the process may use, beginning with CPU 0.
+func firstCPUs() *big.Int {
+	one := big.NewInt(1)
+	return new(big.Int).Sub(new(big.Int).Lsh(one, uint(runtime.NumCPU())), one)
+}
 
 // Cede yields the CPU to the threads of all processes that wait for it. If the process is crowded
 // (see Thread.Crowded), Cede lets waiting goroutines of the process run before that.

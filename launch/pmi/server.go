@@ -127,8 +127,8 @@ func (s *Server) Handle(rank int, line []byte) ([]Reply, error) {
 }
 
 // Leave tells the server that the connection of a rank has ended. If the rank has sent messages,
-// but not the command "finalize", Leave returns ErrGone. Otherwise, Leave records the rank as
-// finished.
+// but not the command "finalize", Leave returns ErrGone. If the rank has sent no message, Leave
+// records the rank as finished.
 func (s *Server) Leave(rank int) error {
 	switch s.ranks[rank] {
 	case finished:

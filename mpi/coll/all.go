@@ -31,8 +31,8 @@ func same(a, b []byte) bool { return &a[0] == &b[0] }
 // result. The halving phase has one round for each bit of the rank number, from the highest to the
 // lowest bit. In the round of a bit, two ranks whose numbers differ only in this bit send each
 // other one half of their values, and each of the two ranks combines the half that it keeps. In the
-// doubling phase, the same pairs of ranks send each other their combined values, in rounds from the
-// lowest to the highest bit.
+// doubling phase, two ranks whose numbers differ only in one bit send each other their combined
+// values, in rounds from the lowest to the highest bit.
 func (s *Schedule) allreduceHalving(from, parts even) {
 	if s.size == 1 {
 		s.move(parts.data, from.data)
@@ -248,8 +248,7 @@ func (s *Schedule) Exscan(in, out []byte) {
 }
 
 // scanFrom combines the slices "acc" of all ranks from the rank "first" up to this rank. In round k
-// of a scan, each rank receives the values that the rank whose number is lower by 2^k has combined
-// so far.
+// of a scan, each rank receives the combined values of the rank whose number is lower by 2^k.
 func (s *Schedule) scanFrom(first int, acc []byte) {
 	x := s.memory(len(acc))
 	for d := 1; first+d < s.size; d *= 2 {

@@ -152,8 +152,8 @@ func (s *Schedule) Fail(err error) {
 // failed.
 func (s *Schedule) Failed() *pml.Request { return s.failed }
 
-// The method "advance" carries out steps until it must wait, which is at a fence (a step that waits
-// for all earlier steps) before which some message is not complete.
+// The method "advance" carries out steps in order. The method "advance" stops at a fence (a step
+// that waits for all earlier steps) if a message of an earlier step is not complete.
 func (s *Schedule) advance() {
 	if s.running {
 		return

@@ -14,7 +14,7 @@ import (
 )
 
 // linesOf counts the lines of parts of the sources, without blank lines and comments. A part is a
-// package ("hotel"), a file ("hotel/hotel.go"), or a package with names of functions, methods and
+// package ("hotel"), a file ("hotel/timers.go"), or a package with names of functions, methods and
 // types ("hotel: New Hotel.Checkin Room"). A line counts once.
 func linesOf(root string, parts []string) (int, error) {
 	counted := map[string]map[int]bool{}

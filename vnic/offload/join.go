@@ -8,9 +8,9 @@ const (
 
 	// FramesMax is the largest number of frames that a Joiner joins into one large frame. For UDP, the
 	// kernel limits the number of frames to UDP_MAX_SEGMENTS. UDP_MAX_SEGMENTS is 128 in Linux 6.18
-	// and in Debian's Linux 6.1, and 64 (FramesOld) in kernels before these.
+	// and in Debian's Linux 6.1, and 64 (FramesOld) in older kernels.
 	FramesMax = 128
-	// FramesOld is the value of UDP_MAX_SEGMENTS in Linux kernels that do not have the value
+	// FramesOld is the value of UDP_MAX_SEGMENTS in older Linux kernels, in which it is smaller than
 	// FramesMax.
 	FramesOld = 64
 )
@@ -19,7 +19,7 @@ const (
 // several parts. A frame that was not joined has one part.
 type Joined struct {
 	Header Header
-	Parts  [][]byte // parts of the added frames; a joined header comes first
+	Parts  [][]byte // for several frames: their common header, and then their payloads
 	Bytes  int
 	Frames int
 }
@@ -135,7 +135,7 @@ func (j *Joiner) find(f []byte, l *layers) *group {
 // same flow.
 func mayJoin(f []byte, l *layers) bool {
 	if l.payload == l.end || l.end != len(f) && l.end-l.l3 > 46 {
-		return false // no payload, or more bytes after the packet than padding
+		return false // no payload, or more trailing bytes than Ethernet padding
 	}
 	if !l.v6 && (l.l4 != l.l3+ip4Bytes || be.Uint16(f[l.l3+6:]) != 0x4000) {
 		return false // IP options, or fragmentation is allowed
@@ -207,7 +207,7 @@ func (g *group) append(f []byte, l *layers) {
 }
 
 // emit passes a group to Emit. If the group has several frames, the method "emit" first writes the
-// headers of the large frame that they form.
+// headers of the large frame into which the frames are joined.
 func (j *Joiner) emit(g *group) {
 	if g.out.Frames == 1 {
 		j.pass(g.first)

@@ -36,7 +36,8 @@ type Clock struct {
 // the process.
 func (c *Clock) Init(pauseMin time.Duration) { c.PauseMin = pauseMin }
 
-// Times returns pointers to the two times of the Clock, for packages that read these times later.
+// Times returns pointers to the two times of the Clock, so that a package can read the current
+// value of each time at any moment.
 func (c *Clock) Times() (unpaused, now *Time) { return &c.Unpaused, &c.Now }
 
 // SetNow sets the time of the module to the argument "now". The argument "asked" of SetNow is the

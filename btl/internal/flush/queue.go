@@ -17,10 +17,10 @@ type Tails[F any] [Flows]F
 // entry is a pending call of Flush or Fence.
 type entry[F comparable] struct {
 	fn     func(error)
-	after  Tails[F] // the fragments that have not been sent whole yet
-	until  seq.Num  // acknowledged below this number means flushed
+	after  Tails[F] // last queued fragments for whose sending the call waits
+	until  seq.Num  // the call waits for the ACK of all packets below this number
 	sent   seq.Num  // packets sent before the call have numbers below this one
-	open   bool     // the last packet sent before the call may still take messages
+	open   bool     // messages can still be added to the last packet before the call
 	fence  bool     // the call is a fence, without a callback
 	fences uint32   // calls of Fence before this one
 	err    error    // the peer refused a message sent before the call
@@ -39,7 +39,7 @@ type Queue[F comparable] struct {
 	entries  []entry[F]
 	head     int    // entries below this index are complete
 	set, met uint32 // number of fences called, and of fences complete
-	refused  uint64 // messages that the peer has refused after they were reported done
+	refused  uint64 // messages that the peer has refused after Send had reported them as done
 	last     error  // the reason for the latest refusal
 	untold   error  // the error that the next flush reports
 }
@@ -55,8 +55,8 @@ func (q *Queue[F]) Len() int {
 // The method "all" returns the pending calls, oldest first.
 func (q *Queue[F]) all() []entry[F] { return q.entries[q.head:] }
 
-// Set returns the number of calls of Fence so far. A fragment that is queued now must wait until
-// all the fences of these calls are complete.
+// Set returns the number of calls of Fence so far. A fragment that is queued after n calls of Fence
+// is sent only when n fences are complete.
 func (q *Queue[F]) Set() uint32 {
 	if q == nil {
 		return 0

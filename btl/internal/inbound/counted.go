@@ -15,11 +15,11 @@ import (
 // connection.
 type Counted struct {
 	refusals []refused
-	told     int    // number of the first elements of refusals that were sent
-	reason   uint8  // why the fragment's chunks are refused, or 0
+	told     int    // number of elements of refusals, from the front, whose Nacks were sent
+	reason   uint8  // why chunks of the fragment "refused" are refused, or 0
 	refused  uint32 // id of the fragment whose remaining chunks are refused
 	arriving uint32 // id of the partly received fragment
-	arrived  uint32 // offset, in bytes, of its next chunk
+	arrived  uint32 // offset, in bytes, of the next chunk of the fragment "arriving"
 }
 
 // Refusal describes a Nack that must be sent to the peer, over a reliable fabric.
@@ -34,7 +34,7 @@ type Refusal struct {
 type refused struct {
 	seq    seq.Num
 	reason uint8
-	tags   Tags // of the records whose refusal was not sent yet; empty if the whole packet is refused
+	tags   Tags // tags of refused records without a Nack so far; empty if the whole packet is refused
 }
 
 // WhyLost returns an error if a packet's header shows that the fabric has lost, duplicated or

@@ -7,16 +7,14 @@ import (
 )
 
 // A packet that several fragments share (a Pack) can begin with the end of one large fragment, and
-// end with the beginning of the next large fragment. A part of a large fragment in a shared packet
-// (a Pack) is called a piece. The receiver accepts a packet that several fragments share either
-// completely or not at all. Before the receiver delivers any fragment of a shared packet, it
-// therefore reserves memory for all parts of large fragments in the packet. If the receiver has no
-// memory for a part of a large fragment in a shared packet, it drops the packet, and the sender
-// retransmits the packet. If the receiver has no handler for a tag in a shared packet, the sender
-// retransmits the packet without the fragments of this tag.
+// end with the beginning of the next large fragment. A part of a large fragment in a Pack is called
+// a piece. The receiver accepts all fragments of a Pack, or refuses the whole Pack. Before the
+// receiver delivers any fragment of a Pack, it reserves memory for all parts of large fragments in
+// the Pack. If the receiver has no memory for a part of a large fragment, it drops the whole Pack,
+// and the sender retransmits the Pack. If the receiver has no handler for a tag in a Pack, the
+// sender retransmits the Pack without the fragments of this tag.
 
-// Pieces contains the pieces (parts of large fragments) of that shared packet which is being
-// received.
+// Pieces contains the pieces (parts of large fragments) of the Pack that is being received.
 type Pieces struct {
 	list    [2]piece
 	count   int
@@ -32,15 +30,15 @@ type piece struct {
 	ignored bool
 }
 
-// Clear removes the pieces (parts of large fragments) of the previous shared packet.
+// Clear removes the pieces (parts of large fragments) of the previous Pack.
 func (p *Pieces) Clear() { p.count = 0 }
 
-// Any reports whether the shared packet contains pieces (parts of large fragments).
+// Any reports whether the Pack contains pieces (parts of large fragments).
 func (p *Pieces) Any() bool { return p.count > 0 }
 
-// Push appends the next piece (part of a large fragment) of a shared packet, and returns the id of
-// the piece's fragment. The argument "rest" of Push is the unread part of the packet, which begins
-// with the piece. A valid packet has at most two pieces (parts of large fragments).
+// Push appends the next piece (part of a large fragment) of a Pack, and returns the id of the
+// piece's fragment. The argument "rest" of Push is the unread part of the packet, which begins with
+// the piece. A valid packet has at most two pieces (parts of large fragments).
 func (p *Pieces) Push(rest []byte) (fragID uint32) {
 	at := &p.list[p.count]
 	p.count++
@@ -50,8 +48,8 @@ func (p *Pieces) Push(rest []byte) (fragID uint32) {
 	return at.FragID
 }
 
-// The method "has" reports whether the shared packet contains a piece of the large fragment with
-// the id fragID.
+// The method "has" reports whether the Pack contains a piece of the large fragment with the id
+// fragID.
 func (p *Pieces) has(fragID uint32) bool {
 	if p == nil {
 		return false
@@ -66,8 +64,8 @@ func (p *Pieces) has(fragID uint32) bool {
 
 // Reserve reserves memory for each piece (part of a large fragment) of the packet, unless the
 // function "ignores" returns true for the piece's header. The argument inOrder of Reserve says
-// whether all packets before this one have arrived. If Reserve returns an error, it has reserved no
-// memory, and the caller must not accept the packet.
+// whether all packets before the packet of the pieces have arrived. If Reserve returns an error, it
+// has reserved no memory, and the caller must not accept the packet.
 func (p *Pieces) Reserve(asm *frag.Assembler, inOrder bool, ignores func(*frag.Header) bool) error {
 	var first *frag.Reservation
 	for i := range p.list[:p.count] {
@@ -90,10 +88,11 @@ func (p *Pieces) Reserve(asm *frag.Assembler, inOrder bool, ignores func(*frag.H
 	return nil
 }
 
-// Blocked returns the fragment of the piece for which the latest error of Reserve was.
+// Blocked returns the id of the fragment for whose piece the latest failed call of Reserve found no
+// memory or no slot.
 func (p *Pieces) Blocked() (fragID uint32) { return p.blocked }
 
-// takeBack drops the incomplete fragments that Reserve has begun for the pieces of a shared packet.
+// takeBack drops the incomplete fragments that Reserve has begun for the pieces of a Pack.
 func (p *Pieces) takeBack(asm *frag.Assembler) {
 	for i := range p.list[:p.count] {
 		if at := &p.list[i]; at.place.Begun {

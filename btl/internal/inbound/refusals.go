@@ -85,8 +85,8 @@ func (r *Refusals) HasFragment(fragID uint32) bool {
 }
 
 // Has reports whether packet n, which several fragments share, was refused because of the fragment
-// fragID. This side refuses every copy of a refused packet again, even if the application has
-// meanwhile added the missing handler.
+// fragID. This side refuses every copy of a refused packet again, even if the application has added
+// the missing handler after the first refusal.
 func (r *Refusals) Has(n seq.Num, fragID uint32) bool {
 	for _, f := range r.all() {
 		if f.seq == n && f.fragID == fragID {

@@ -3,9 +3,9 @@
 //
 // A message that arrives in one packet stays in its receive buffer while it is kept, and a spare
 // buffer is posted in place of this buffer. A large message stays in its reassembly memory while it
-// is kept, and this memory then counts towards the limit on kept memory instead of the limit on
-// reassembly memory. If no spare buffer is left or the limit on kept memory is reached, the kept
-// data is copied, so that the module can still receive messages.
+// is kept. The memory of a kept large message counts towards the limit on kept memory, and not
+// towards the limit on reassembly memory. If no spare buffer is left or the limit on kept memory is
+// reached, the kept data is copied, so that the module can still receive messages.
 //
 //	packet buffer:   posted --> arrived --Keep--> kept --Release, the last--> spare --> posted
 //	memory of large: under way --> whole --Keep--> kept --Release--> idle, or let go

@@ -34,8 +34,7 @@ type Bounds struct {
 	CopiedBytes int64
 }
 
-// BoundsMax returns the limits of a Queue that all programs use. Only tests use limits that differ
-// from BoundsMax.
+// BoundsMax returns the limits of the Queue of every module. Only tests use different limits.
 func BoundsMax() Bounds { return Bounds{Messages: 1 << 16, CopiedBytes: 256 << 20} }
 
 const (
@@ -60,8 +59,8 @@ func (q *Queue[E]) Full() bool { return q.full }
 func (q *Queue[E]) Expect(perPacket int) { q.perPacket = perPacket }
 
 // Packets returns how many packets the module may receive in its next poll, which is a number from
-// 1 to the argument "limit". If a poll receives at most this number of packets, the queue exceeds
-// its limit on messages by at most the messages of one packet.
+// 1 to the argument "limit". A poll that receives at most as many packets as Packets returns
+// exceeds the queue's limit on messages by at most the messages of one packet.
 func (q *Queue[E]) Packets(limit int) int {
 	if q.perPacket == 0 {
 		return limit

@@ -33,7 +33,7 @@ type Store struct {
 	packets    *port.Keeper
 	arena      *fabric.Arena
 	bytes      int64         // memory of the kept large messages
-	bytesMax   int64         // the largest value of bytes
+	bytesMax   int64         // maximum value of the field "bytes"
 	delivering *frag.Message // the large message that is being delivered, unless it is kept
 	closed     bool
 }
@@ -118,7 +118,7 @@ type Data struct {
 	store *Store
 	data  []byte
 	own   []byte        // memory for a copy, kept for reuse
-	msg   *frag.Message // the message whose memory has data
+	msg   *frag.Message // the message whose memory contains the data
 	buf   fabric.Buf    // the receive buffer that has data
 	place Place
 }

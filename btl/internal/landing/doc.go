@@ -11,8 +11,9 @@
 //
 // Three things to know:
 //   - The memory for direct receive (landing) is usually the memory to which the next chunks of a
-//     message or put belong. If the size of the peer's next message can be predicted, the landing
-//     (the memory for direct receive) can be a buffer for this message.
+//     message or put belong. If the size of the peer's next message can be predicted from the sizes
+//     of its previous messages, the landing (the memory for direct receive) can be a buffer for
+//     this message.
 //   - Expected chunks stay in the memory for direct receive (landing), where the provider has
 //     written them. The payloads of unexpected packets must be copied back to their receive buffers
 //     before the module writes to the landing (the memory for direct receive), begins a fragment,

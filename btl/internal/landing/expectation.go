@@ -6,11 +6,11 @@ import (
 	"gobtl/frag"
 )
 
-// Expectation describes the chunk that is expected as the next one from a peer.
+// Expectation is the prediction which chunk of a message or put a peer sends next.
 type Expectation[E any] struct {
 	Of      E // the endpoint; the zero value after End
 	asm     *frag.Assembler
-	counted bool // the fabric loses no packets, so the next packets are the expected chunks
+	counted bool // the fabric is reliable, so that the next packets are the expected chunks
 	ended   bool
 
 	fragID uint32
@@ -19,7 +19,7 @@ type Expectation[E any] struct {
 	open   bool   // a chunk is expected
 	begins bool   // the expected chunk is the first of its fragment
 	bytes  uint32 // size of the latest complete large fragment
-	first  uint16 // size of that fragment's first chunk
+	first  uint16 // size of the first chunk of the latest complete large fragment
 	chunk  uint16
 	put    Put
 	puts   progress // the peer's latest put
@@ -34,7 +34,7 @@ type Put struct {
 	Flags  frag.Flags // the put and operation flags of the chunk; 0: a chunk of a message
 	Handle uint64     // of the region
 	At     uint64     // offset in the region
-	Bytes  uint32     // bytes of the put from At on; of Next's result: bytes to receive directly
+	Bytes  uint32     // bytes of the put from At on; in a result of Expectation.Put: at most bytesMax
 	op     uint32
 }
 
@@ -57,7 +57,7 @@ func (x *Expectation[E]) living() *Expectation[E] {
 	return x
 }
 
-// close records that no chunk is expected.
+// close records that the Plan makes no prediction about the peer's next chunk.
 func (x *Expectation[E]) close() { x.open, x.begins = false, false }
 
 // Message returns the memory to which a provider can directly receive the next chunks of the peer's
@@ -96,7 +96,7 @@ func (x *Expectation[E]) Check(lands bool) error {
 }
 
 // The type "progress" records up to which offset bytes of a peer's latest put (of several chunks)
-// have arrived. Bytes that have arrived must not be overwritten.
+// have arrived. The provider must not overwrite bytes of a put that have already arrived.
 type progress struct {
 	fragID uint32
 	high   uint32 // no byte from this offset on has arrived

@@ -15,25 +15,26 @@ type Plan[E any] struct {
 	Channel   *port.Channel // the channel with direct receive; nil if lander is nil
 	arena     *fabric.Arena
 	Armed     bool // the provider has memory for direct receive
-	pause     int  // number of following polls without direct receive
-	justWhole bool // a fragment of large packets was completed since the latest poll
+	pause     int  // number of the next polls that must not use direct receive
+	justWhole bool // a fragment of packets >= OneByOneBytesMin was completed since the latest poll
 	learned   bool // learn has run for this poll
 
 	next   *Expectation[E] // Expectation whose memory the next poll uses, or nil
 	latest *Expectation[E] // of the peer whose chunk arrived last
-	before *Expectation[E] // value of latest when this poll began
+	before *Expectation[E] // value of the field "latest" when this poll began
 
 	aim     *Expectation[E] // Expectation whose memory this poll uses, until Done
 	base    uint32          // offset of mem in the fragment of aim
 	to      Put             // put whose target is Memory
 	Memory  []byte          // memory for direct receive, from the expected chunk on
-	claimed uint32          // accepted bytes of a put in Memory
+	claimed uint32          // bytes in Memory of put chunks that were accepted
 
-	guessMin uint32 // least fragment size for which a first chunk is expected
+	guessMin uint32 // minimum size of a fragment whose first chunk the Plan predicts
 }
 
-// GuessBytesMin is the minimum size, in bytes, of an expected fragment whose first chunks are
-// received directly in the final memory.
+// GuessBytesMin is the minimum size, in bytes, of a fragment whose first chunks the Plan lets the
+// provider write directly to the final memory, because the Plan predicts that the fragment comes
+// next.
 const GuessBytesMin = 32 << 10
 
 // bytesMax is the maximum size of the memory for direct receive, in bytes.
@@ -67,10 +68,11 @@ func (p *Plan[E]) Init(c *port.Channel, lander fabric.Lander, arena *fabric.Aren
 // provider, or must withdraw memory that a previous poll has given.
 func (p *Plan[E]) Due(c *port.Channel) bool { return p.Channel == c && (p.Armed || p.next != nil) }
 
-// OneByOne reports whether the next poll should ask for a single packet. The next poll should ask
-// for a single packet if it uses no direct receive, and the channel was idle or a fragment of large
-// packets was just completed. After a poll that returns only the first chunk of a large fragment,
-// the provider can receive the remaining chunks directly in their final memory.
+// OneByOne reports whether the next poll should ask for a single packet. A poll without direct
+// receive should ask for a single packet if the channel was idle, or if a fragment whose packets
+// have at least OneByOneBytesMin bytes was just completed. After a poll that returns only the first
+// chunk of a large fragment, the provider can receive the remaining chunks directly in their final
+// memory.
 func (p *Plan[E]) OneByOne(idle bool) bool {
 	one := p.next == nil && (idle || p.justWhole)
 	if one {
@@ -102,8 +104,8 @@ func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 
 // PutCame updates the Expectation of a peer when a chunk of a put, with the header h, was accepted.
 // The bytes that follow the chunk in the put are expected next, unless some of these bytes have
-// already arrived. The provider never receives the first chunk of a put directly in the target
-// region, because the memory of a region belongs to the application.
+// already arrived. The provider never writes the first chunk of a put directly to the target
+// region, because a wrong prediction would overwrite memory of the application.
 func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
 	end := h.OffsetBytes + uint32(h.PayloadLen)
 	if !x.puts.reached(h.FragID, end) {
@@ -123,8 +125,8 @@ func (p *Plan[E]) PutCame(x *Expectation[E], h *frag.Header) {
 	p.plan(x)
 }
 
-// OtherCame ends the expectation of a chunk from the peer. The caller must call OtherCame when an
-// unexpected packet of the peer has arrived, or when the endpoint closes. The argument x of
+// OtherCame makes the Plan predict no next chunk for the peer of x. The caller must call OtherCame
+// when an unexpected packet of the peer has arrived, or when the endpoint closes. The argument x of
 // OtherCame may be nil.
 func (p *Plan[E]) OtherCame(x *Expectation[E]) {
 	if x != nil && x.open {
@@ -152,8 +154,9 @@ func (p *Plan[E]) plan(x *Expectation[E]) {
 	}
 }
 
-// learn records that chunks from the peer of Expectation x have arrived after chunks from the peer
-// of Expectation p.before.
+// learn records that, in this poll, chunks from the peer of Expectation x have arrived after the
+// chunks from the peer of Expectation p.before in the previous polls. From the order in which peers
+// have sent chunks, the Plan predicts the peer of the next chunks.
 func (p *Plan[E]) learn(x *Expectation[E]) {
 	p.latest = x
 	if p.learned {

@@ -72,9 +72,9 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 	return got, nil
 }
 
-// inOrder reports whether the next packets are almost certainly the expected chunks. The next
-// packets count as the expected chunks on a fabric that loses no packets, and in a put with packets
-// of at least OneByOneBytesMin.
+// inOrder reports whether the next packets are almost certainly the expected chunks. On a reliable
+// fabric, and in a put whose packets have at least OneByOneBytesMin bytes, inOrder takes the next
+// packets for the expected chunks.
 func (p *Plan[E]) inOrder() bool {
 	x := p.aim
 	return x.counted && x.chunk > 0 || p.to.Flags != 0 && x.chunk >= OneByOneBytesMin
@@ -145,8 +145,8 @@ func (p *Plan[E]) decode(comp *fabric.Completion, h *frag.Header) bool {
 
 // Accept adds a chunk whose payload is already in its final memory to its message. The argument h
 // of Accept is the header of the chunk. The argument inOrder of Accept says whether all packets
-// before this one have arrived. Accept returns the message if the message is complete, and
-// otherwise nil.
+// before the packet of the chunk have arrived. Accept returns the message if the message is
+// complete, and otherwise nil.
 func (p *Plan[E]) Accept(h *frag.Header, inOrder bool) (*frag.Message, error) {
 	x := p.aim
 	if !x.begins {
@@ -169,9 +169,9 @@ func (p *Plan[E]) Claim(comp *fabric.Completion, target []byte) bool {
 }
 
 // Restore copies the payloads of unexpected packets from the memory for direct receive to the
-// receive buffers of these packets, after the headers. If the first chunk of a fragment was
-// expected, Restore ends this expectation, so that the number of packets in the next polls is not
-// limited.
+// receive buffers of these packets, after the headers. If the Plan had predicted the first chunk of
+// a new fragment, Restore withdraws the prediction, so that the number of packets in the next polls
+// is not limited.
 func (p *Plan[E]) Restore(comps []fabric.Completion) {
 	guess := p.aim.begins
 	if guess && len(comps) > 0 {
@@ -213,5 +213,5 @@ func (p *Plan[E]) scrub(comps []fabric.Completion) {
 	}
 	rest := p.Memory[p.claimed:]
 	clear(rest[:min(uint64(len(rest)), arrived)])
-	p.claimed = uint32(len(p.Memory)) // a handler may end the region now
+	p.claimed = uint32(len(p.Memory)) // a handler that runs from now on may close the region
 }

@@ -7,7 +7,7 @@ import (
 
 // A firewall or a NAT between two hosts has an entry for each pair of ports, and drops an entry
 // that no packet has used for some time (30 s on Linux). Each channel has its own pair of ports,
-// and a connection can use only one of its channels for a long time. Each side of a connection
+// and a connection can leave one of its channels unused for a long time. Each side of a connection
 // probes the peer on every channel on which it has sent nothing for the time KeepAlive. A channel
 // counts as silent even if packets arrive through it, because some NATs renew an entry only for
 // outgoing packets.
@@ -22,7 +22,7 @@ type Sent [Channels]uint32
 
 type channels struct {
 	lookedAt Time
-	since    [Channels]Time // the channel may have been silent since then
+	since    [Channels]Time // time since which this side has possibly sent nothing on the channel
 	sent     Sent           // as of lookedAt
 }
 
@@ -45,7 +45,7 @@ func (p *Peer) AnsweredBy(channel int, now Time) {
 	p.asking[channel] = false
 }
 
-// SilentChannels finds the channels on which this side has sent nothing for too long.
+// SilentChannels finds the channels on which this side has sent nothing for the time KeepAlive.
 // SilentChannels examines only the first "count" channels. The result "ask" of SilentChannels is
 // true for each channel on which a probe is due. A probe is due on a channel if nothing was sent
 // through it for KeepAlive, or, after an unanswered probe, for a quarter of KeepAlive. The result

@@ -11,8 +11,8 @@ func (s *Watches[E]) Watch(ep E, d time.Duration) {
 	s.watchOf(ep).Watched = true
 }
 
-// mayAsk reports whether this side may request an acknowledgement from the peer before the
-// endpoint's timer expires, which depends on the endpoint's state.
+// mayAsk reports whether the endpoint's state allows this side to request an acknowledgement from
+// the peer before the endpoint's timer expires.
 func (w *Watch) mayAsk(v *View) bool {
 	return v.Counted && v.Connected && !v.Closing && !w.Superseded && !w.broken
 }
@@ -52,8 +52,8 @@ func (s *Watches[E]) Break(ep E) {
 	}
 }
 
-// onWatch requests an acknowledgement from the peer, or ends the endpoint if the peer has not
-// answered for too long.
+// onWatch requests an acknowledgement from the peer, or ends the endpoint if the peer counts as
+// dead (Peer.Verdict).
 func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 	verdict := w.Verdict(*s.now, &s.Rules, Confirm, 0)
 	if verdict.Owed < s.Rules.AskEvery() && !w.missed && s.mayAnswer(w, v) {
@@ -74,8 +74,8 @@ func (s *Watches[E]) onWatch(ep E, w *Watch, v *View) {
 
 // mayAnswer reports whether the answer to the latest probe is possibly still in flight. The answer
 // is possibly in flight if the probe was sent less than PeerTimeout ago, no packet was sent after
-// the probe, and a packet of the peer has arrived since. A peer that ignores the probe is probed
-// again after PeerTimeout, even if packets from this peer arrive.
+// the probe, and a packet of the peer has arrived after the probe was sent. A peer that ignores the
+// probe is probed again after PeerTimeout, even if packets from this peer arrive.
 func (s *Watches[E]) mayAnswer(w *Watch, v *View) bool {
 	d := w.doubts
 	return d != nil && d.confirmNext == v.Next && w.HeardAfter(d.confirmAt) &&

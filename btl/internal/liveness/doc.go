@@ -11,11 +11,12 @@
 //	  Expire                   +---------+ Host (end the endpoint, with the reason)
 //
 // Three things to know:
-//   - A peer counts as dead if its answer has been outstanding for too long and it has not answered
-//     several probes. An outstanding answer by itself does not prove that a peer is dead, because
-//     it is possible that the local process was suspended.
-//   - A peer that computes is silent but not dead. The answer that is outstanding from a peer can
-//     be an ACK of the oldest packet in flight, a requested ACK, or the answer to a probe.
+//   - A peer counts as dead if its answer has been outstanding for PeerTimeout, and it has not
+//     answered at least TriesMin probes or retransmissions. An outstanding answer by itself does
+//     not prove that a peer is dead, because it is possible that the local process was suspended.
+//   - A peer whose application computes for a long time is silent but not dead. The answer that is
+//     outstanding from a peer can be an ACK of the oldest packet in flight, a requested ACK, or the
+//     answer to a probe.
 //   - A Peer handles no packets and reads no clock. All times in package liveness are on a clock
 //     that does not advance while the local process is suspended.
 //

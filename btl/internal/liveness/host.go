@@ -13,11 +13,11 @@ type View struct {
 	Connected   bool
 	Lingering   bool // closed by the peer
 	Handshaking bool // a handshake is in progress, perhaps of a connected endpoint
-	Closing     bool // this side closes it
-	CloseAt     Time // when this side's own Bye became due
-	Counted     bool // packets have no timers, and the peer is asked for acknowledgements
+	Closing     bool // this side closes the connection
+	CloseAt     Time // time at which the close by this side took effect
+	Counted     bool // counted link: probes, and not retransmission timers, request missing ACKs
 	InFlight    bool // packets are not acknowledged
-	Open        bool // there are credits to send something
+	Open        bool // the send window and the credits allow a packet
 	Unsent      bool // something waits to be sent
 	Asks        bool // answers of the peer to operations are outstanding
 	Next        seq.Num
@@ -86,8 +86,8 @@ type Host[E any] interface {
 	// acknowledgement, and reports whether a buffer was free for this packet.
 	Ask(ep E, channel int)
 	Question(ep E) bool
-	// AskLife sends a packet with a nonce, with which this side asks whether the peer has restarted.
-	// Random returns a random number.
+	// AskLife sends a restart probe, which is a Hello with a nonce that asks whether the peer has
+	// restarted. Random returns a random number.
 	AskLife(ep E, nonce uint64)
 	Random() uint64
 	// End ends an endpoint with a reason.

@@ -21,8 +21,8 @@ const (
 	// peer is declared dead although packets from it arrive. If a peer sends packets but does not
 	// acknowledge the oldest packet in flight, it is possible that the path merely loses many packets.
 	oldestTriesMin = 8
-	// lifeRound is the time of silence after which a peer is asked whether it has restarted. Two
-	// questions whether the peer has restarted are at least lifeRound apart.
+	// lifeRound is the time of silence after which this side sends a restart probe, which asks whether
+	// the peer has restarted. Successive restart probes to a peer are at least lifeRound apart.
 	lifeRound = 40 * time.Millisecond
 )
 
@@ -55,11 +55,10 @@ func (r *Rules) sooner() time.Duration { return r.PeerTimeout / 16 }
 // Peer records when packets and answers of one peer have arrived. Begin initializes a Peer.
 type Peer struct {
 	heardAt Time // latest packet of the peer
-	// owesAt is the latest of three times: when the first packet was sent after everything was
-	// acknowledged, when a packet became the oldest in flight, and when the peer had no memory for the
-	// oldest packet in flight.
+	// owesAt is the latest of three times: when a packet was sent while no packet was in flight, when
+	// the oldest packet in flight became the oldest, and when it was refused for lack of memory.
 	owesAt     Time
-	AckedAt    Time // when something was acknowledged last
+	AckedAt    Time // when the peer last acknowledged a packet
 	answeredAt Time
 	doubts     *doubts // made on first use
 	channels
@@ -67,7 +66,7 @@ type Peer struct {
 	// oldestResends is the number of retransmissions of the oldest packet in flight since the time
 	// owesAt.
 	oldestResends, silentResends tries
-	questions                    tries          // probes since heardAt
+	questions                    tries          // probes sent since heardAt
 	asking                       [Channels]bool // the latest probe of the channel has no answer
 	heardBy                      uint8          // the channel of the latest packet of the peer
 	Pressed                      bool           // the peer is probed now, regardless of KeepAlive
@@ -85,13 +84,13 @@ func (n *tries) add() {
 // The type "doubts" contains the data that is recorded only about a peer that was silent, or that
 // is allowed to be silent for longer than PeerTimeout.
 type doubts struct {
-	away         time.Duration // by which it may be silent for longer
+	away         time.Duration // how much longer than PeerTimeout the peer may be silent
 	resentAt     Time          // time of the latest resend that silentResends counts
-	thereAskedAt Time          // latest probe whether the peer's endpoint exists, or 0
-	lifeAskedAt  Time          // latest question whether the peer has restarted
-	lifeNonce    uint64        // nonce of the latest restart question
-	confirmAt    Time          // when the latest question for a confirmation left, or 0
-	confirmNext  seq.Num       // number of the packet after that question
+	thereAskedAt Time          // time of the latest probe whether the peer's endpoint exists, or 0
+	lifeAskedAt  Time          // time of the latest restart probe (AskedLife)
+	lifeNonce    uint64        // nonce of the latest restart probe
+	confirmAt    Time          // time of the latest probe that requested an ACK (Watches.ask), or 0
+	confirmNext  seq.Num       // next sequence number after the probe at confirmAt
 }
 
 func (p *Peer) doubted() *doubts {
@@ -191,7 +190,8 @@ func (p *Peer) IsThere() bool {
 	return d != nil && d.thereAskedAt != 0 && p.answeredAt >= d.thereAskedAt
 }
 
-// MayAskLife reports whether the peer may be asked at the time "now" whether it has restarted.
+// MayAskLife reports whether this side may, at the time "now", send a restart probe, which asks
+// whether the peer has restarted.
 func (p *Peer) MayAskLife(now Time) bool {
 	last := p.heardAt
 	if p.doubts != nil {
@@ -200,9 +200,10 @@ func (p *Peer) MayAskLife(now Time) bool {
 	return now.Sub(last) > lifeRound
 }
 
-// LifeNonce returns the nonce for the next question whether the peer has restarted. While the
-// answer to the previous question can still arrive, LifeNonce returns the nonce of the previous
-// question. If LifeNonce returns 0, the caller must draw a new nonce.
+// LifeNonce returns the nonce for the next restart probe, which asks whether the peer has
+// restarted. As long as no packet has arrived from the peer since the previous restart probe,
+// LifeNonce returns the nonce of the previous restart probe. If LifeNonce returns 0, the caller
+// must draw a new nonce.
 func (p *Peer) LifeNonce() uint64 {
 	if d := p.doubts; d != nil && p.heardAt < d.lifeAskedAt {
 		return d.lifeNonce
@@ -210,15 +211,16 @@ func (p *Peer) LifeNonce() uint64 {
 	return 0
 }
 
-// AskedLife records that a question with the given nonce was sent, which asks whether the peer has
-// restarted.
+// AskedLife records that this side has sent a restart probe with the given nonce, which asks
+// whether the peer has restarted.
 func (p *Peer) AskedLife(now Time, nonce uint64) {
 	d := p.doubted()
 	d.lifeAskedAt, d.lifeNonce = now, nonce
 }
 
-// AnswersLife reports whether the nonce is that of the latest question whether the peer has
-// restarted, and no packet of the peer has arrived since this question.
+// AnswersLife reports whether a Reject with the given nonce counts as the answer to the latest
+// restart probe, which asks whether the peer has restarted. The Reject does not count if a packet
+// of the peer has arrived after the restart probe was sent.
 func (p *Peer) AnswersLife(nonce uint64) bool {
 	d := p.doubts
 	return d != nil && d.lifeNonce != 0 && nonce == d.lifeNonce && p.heardAt < d.lifeAskedAt

@@ -9,7 +9,7 @@ func (s *Watches[E]) Supersede(old E) {
 	w, v := s.watchOf(old), s.host.View(old)
 	w.Superseded = true
 	w.ForgetThere()
-	if !v.Counted { // without a reliable fabric the peer was already asked
+	if !v.Counted { // count only the probes from now on
 		w.AskAnew()
 	}
 	s.Set(old, s.supersededTimeout(w, &v))
@@ -44,7 +44,7 @@ func (s *Watches[E]) onSuperseded(ep E, w *Watch, v *View) {
 
 // supersededTimeout returns the time until the first probe on an old connection that the peer has
 // replaced by a new connection. If an answer of the peer is outstanding on the replaced connection,
-// the first probe is sent soon, because without it no timer would detect that the peer is dead.
+// the first probe is sent soon, because no other timer would detect that the peer is dead.
 func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 	if v.Counted {
 		left := w.DeadAfter(&s.Rules) - w.Quiet(*s.now)
@@ -56,7 +56,7 @@ func (s *Watches[E]) supersededTimeout(w *Watch, v *View) time.Duration {
 	return s.closeTimeout
 }
 
-// askSuccessor probes the peer's end of the new connection.
+// askSuccessor probes the peer on the connection that has replaced the old connection ep.
 func (s *Watches[E]) askSuccessor(ep E) {
 	var none E
 	latest := s.host.Latest(ep)

@@ -18,8 +18,8 @@ import (
 //     limit of the handshake has passed, the handshake ends without a further Hello.
 //   - If the peer has replaced the endpoint's connection by a new one, the peer is asked whether it
 //     still has the old connection.
-//   - If, over a reliable fabric, an ACK or credits of the peer are outstanding, the peer is asked
-//     for this ACK or these credits.
+//   - If, over a reliable fabric, an ACK or credits of the peer are outstanding, a probe requests
+//     this ACK or these credits.
 //   - If none of the conditions above is true, a keep-alive probe is sent if it is due.
 
 // Watch contains an endpoint's timer, the purpose of the timer, and the arrival times of the peer's
@@ -30,8 +30,8 @@ type Watch struct {
 	Superseded bool       // the peer has opened a new connection in place of this one
 	asks       bool       // the timer sends probes while answers of the peer are outstanding
 	Watched    bool       // the timer is that of Watches.Watch
-	takes      bool       // an Ack or message of the peer has shown that it is established
-	missed     bool       // a packet, perhaps with credits, arrived too early
+	takes      bool       // an Ack or message has shown that the peer's side is established
+	missed     bool       // a packet, possibly with credits, arrived before the handshake was complete
 	broken     bool       // the fabric could not carry a packet
 }
 
@@ -71,15 +71,15 @@ type Watches[E comparable] struct {
 }
 
 // Scarce is a resource whose lack is a reason to probe silent peers. Each resource has its own
-// intervals between probes. Otherwise, a peer that asks for one resource all the time could prevent
-// the probes for another resource.
+// interval between probes. With a common interval, a peer that requests one resource again and
+// again could prevent the probes for a different resource.
 type Scarce uint8
 
 // The scarce resources.
 const (
 	Memory        Scarce = iota // memory for fragments
-	Places                      // places for endpoints
-	PlacesOfHosts               // places that the endpoints of one host may take
+	Places                      // slots for endpoints
+	PlacesOfHosts               // slots that the endpoints of one host may use
 
 	scarceCount = iota
 )
@@ -272,9 +272,9 @@ func (s *Watches[E]) askSign(ep E, w *Watch, channel int) {
 	w.AskedBy(channel, *s.now, s.host.Sent(ep)[channel])
 }
 
-// keepChannels probes the peer on each channel on which this side has sent nothing for too long.
-// keepChannels returns the time until it must be called again. Over a reliable fabric, keepChannels
-// probes only one of the channels, because there is no firewall on the path.
+// keepChannels probes the peer on each channel on which this side has sent nothing for the time
+// KeepAlive. keepChannels returns the time until it must be called again. Over a reliable fabric,
+// keepChannels probes only one of the channels, because there is no firewall on the path.
 func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	channels := Channels
 	if v.Counted {
@@ -349,8 +349,8 @@ func (s *Watches[E]) WatchAsks(ep E) {
 // AskSilent probes silent peers before KeepAlive has passed, because a resource is scarce.
 // AskSilent probes the peers for whose endpoints the function "holds" returns true. The result of
 // "holds" must not depend on the peer that needs the resource. AskSilent scans all endpoints, but
-// for each resource at most once in each interval of the length PressAfter. The result of AskSilent
-// is false if it has done nothing because the interval is not over.
+// for each resource at most once in each interval of the length PressAfter. If the previous scan
+// for the resource was less than PressAfter ago, AskSilent does nothing and returns false.
 func (s *Watches[E]) AskSilent(why Scarce, holds func(E) bool) bool {
 	now := *s.now
 	if now < s.silentAt[why] {
@@ -361,9 +361,9 @@ func (s *Watches[E]) AskSilent(why Scarce, holds func(E) bool) bool {
 	return true
 }
 
-// AskSilentOf works like AskSilent for a few endpoints, and therefore without intervals. In the
-// slice "few", the zero value stands for no endpoint. If the function "holds" is nil, AskSilentOf
-// probes all silent peers of the slice.
+// AskSilentOf works like AskSilent, but examines only the endpoints in the slice "few", in every
+// call. In the slice "few", the zero value stands for no endpoint. If the function "holds" is nil,
+// AskSilentOf probes all silent peers of the slice.
 func (s *Watches[E]) AskSilentOf(few []E, holds func(E) bool) {
 	var none E
 	for _, ep := range few {

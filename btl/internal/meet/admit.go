@@ -115,7 +115,7 @@ func (s *Handshakes[E]) accept(
 		int(hello.MTUBytes))
 	if err != nil {
 		answer.Reason = frag.RejectAddress
-		if s.peers.Full() { // the application has connected in the meantime
+		if s.peers.Full() { // the application has connected inside the callback
 			answer.Reason = frag.RejectFull
 		}
 		return ep, answer
@@ -178,10 +178,10 @@ func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 // crowdedMost is the maximum number of hosts that wait for the next call of AskSilentHosts.
 const crowdedMost = 1024
 
-// askHost probes the silent peers of a host that has reached its limit of endpoints. If silent
-// peers of hosts were probed a short time ago, askHost remembers the host. The next call of
-// askHost, for any host, then probes the remembered host's silent peers. A host that sends Hellos
-// again and again thus cannot prevent the probes for another host.
+// askHost probes the silent peers of a host that has reached its limit of endpoints. If
+// AskSilentHosts was called so recently that it does nothing, askHost remembers the host. A later
+// call of askHost, for any host, also probes the silent peers of the remembered hosts. A host that
+// sends Hellos again and again cannot prevent the probes for a different host.
 func (s *Handshakes[E]) askHost(host string) {
 	if len(s.crowded) < crowdedMost {
 		s.crowded[host] = struct{}{}

@@ -5,8 +5,8 @@ import "gobtl/frag"
 // Agreement is the set of protocol features that both sides have agreed on in the handshake. A zero
 // Agreement means that the two sides have no feature in common.
 type Agreement struct {
-	Counted   bool // packets are only counted; without Counted, they have sequence numbers
-	Operates  bool // operations go both ways
+	Counted   bool // counted link; without Counted, packets have sequence numbers and timers
+	Operates  bool // both sides support memory operations
 	Selective bool // on sequenced links, ACKs in Ack packets are selective
 	MayAskAck bool // on sequenced links, each side may ask for an ACK
 	MayWait   bool // on sequenced links, the ACK of a lone reply may be delayed

@@ -113,13 +113,13 @@ func (c *Census[E]) endHalf(ep E, addr string) {
 }
 
 // HalfOpenFull reports whether the limits forbid one more half-open endpoint for an address. The
-// limits forbid it if the host of the address already has its share of the limit on half-open
-// endpoints. A host's share of the limit on half-open endpoints is a quarter of this limit, or half
-// of it if the number of endpoints per host is unlimited. Because each host has only a share of the
-// limit, one host cannot use up all half-open endpoints. If the limit for all hosts together is
-// reached, the limits permit a half-open endpoint only if a different host has more half-open
-// endpoints than the host of the address. The caller can then end a half-open endpoint of the host
-// that has the most half-open endpoints.
+// limits forbid a half-open endpoint if the host of the address already has its share of the limit
+// on half-open endpoints. A host's share of the limit on half-open endpoints is a quarter of this
+// limit, or half of it if the number of endpoints per host is unlimited. Because each host has only
+// a share of the limit, one host cannot use up all half-open endpoints. If the limit for all hosts
+// together is reached, the limits permit a half-open endpoint only if a different host has more
+// half-open endpoints than the host of the address. To make room, the caller can end a half-open
+// endpoint of the host that has the most half-open endpoints.
 func (c *Census[E]) HalfOpenFull(addr string) bool {
 	if c.hosts == nil {
 		return c.HalfOpenSpent()

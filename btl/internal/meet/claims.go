@@ -26,16 +26,16 @@ func word(words []string, value int) string {
 	return "unknown " + strconv.Itoa(value)
 }
 
-// Tagged describes a local endpoint for which a Hello or HelloAck has arrived. This Hello or
-// HelloAck contains the connection tag of the local endpoint, and comes from the expected
-// incarnation of the peer.
+// Tagged describes a local endpoint for which a Hello or HelloAck has arrived. Only a Hello or
+// HelloAck that contains the connection tag of the local endpoint, and comes from the expected
+// incarnation of the peer, is described by a Tagged.
 type Tagged struct {
 	State   State
 	Settled bool // the handshake is over
 	Bound   bool // bound to an endpoint of the peer
-	Same    bool // the sender is the peer's endpoint to which it is bound
-	Free    bool // the endpoint's tag was sent to no endpoint of the peer but this one
-	Stale   bool // the peer's endpoint to which it is bound may be gone
+	Same    bool // the sender is the peer's endpoint to which the local one is bound
+	Free    bool // the local tag was sent to no endpoint of the peer except the sender
+	Stale   bool // the peer's endpoint to which the local one is bound may be gone
 	Lower   bool // this module's incarnation is not higher than the peer's
 }
 
@@ -49,7 +49,7 @@ const (
 	ClaimTaken                  // the sender is already the bound endpoint of the peer
 	ClaimBinds                  // the sender is bound from now on
 	ClaimRestarts               // the handshake begins again under a new tag
-	ClaimContested              // like ClaimRestarts, but not on both sides at once
+	ClaimContested              // like ClaimRestarts, after a wait: one side restarts first
 )
 
 // String returns the name of the decision.
@@ -67,7 +67,7 @@ func (f *Tagged) Claim() Claim {
 		return ClaimTaken
 	case f.Settled || f.Bound && f.State != Connecting:
 		return ClaimIgnored
-	case f.Free: // the bound endpoint was told no tag, and was never connected
+	case f.Free: // the bound endpoint has got no tag of this side, and was never connected
 		return ClaimBinds
 	case f.Bound && !f.Stale:
 		return ClaimIgnored
@@ -78,14 +78,14 @@ func (f *Tagged) Claim() Claim {
 }
 
 // Proof describes the situation when the peer of a half-open endpoint proves that it receives at
-// its address. For this address, a second endpoint is possibly registered already.
+// its address. A second endpoint is possibly registered for the address of the half-open endpoint.
 type Proof struct {
-	Known    bool // such an endpoint exists
-	SameLife bool // of the same incarnation of the peer
+	Known    bool // a second endpoint is registered for the address
+	SameLife bool // the second endpoint is for the same incarnation of the peer
 	State    State
-	Newer    bool // made after the half-open endpoint
+	Newer    bool // the second endpoint was made after the half-open one
 	Named    bool // a local caller is connecting it
-	Told     bool // a peer endpoint knows its tag, or it is bound
+	Told     bool // the tag of the second endpoint was sent to the peer, or it is bound
 }
 
 // Outcome is the decision whether a half-open endpoint, or the endpoint that is already registered

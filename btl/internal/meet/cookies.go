@@ -12,7 +12,8 @@ import (
 // Strangers decides how to answer Hellos from senders that have not proven their addresses.
 // Strangers stores nothing about a sender whose address is not proven. Strangers sends the sender
 // of a Hello a cookie, which contains a message authentication code of the sender's address. By
-// returning the cookie in its next Hello, the sender proves its address.
+// returning the cookie in its next Hello, the sender proves that it receives packets at the address
+// for which the cookie was made.
 type Strangers struct {
 	jar   *cookie.Jar
 	pass  uint64 // number of the latest poll with a Retry

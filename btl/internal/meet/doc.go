@@ -17,8 +17,9 @@
 //
 // Three things to know:
 //   - Two peers can connect to each other at the same time, give up, connect again, and restart,
-//     and the network can reorder the Hellos (handshake packets) of two peers. Therefore most rules
-//     of package meet determine to which endpoint of the peer a Hello belongs.
+//     and the network can reorder the Hellos (handshake packets) of two peers. Because a Hello can
+//     be late, or belong to an abandoned connection, most rules of package meet determine to which
+//     endpoint of the peer a Hello belongs.
 //   - An address is proven only if the peer returns a nonce or cookie that was sent to this
 //     address.
 //   - Package meet contains the Table of endpoints and the state of their handshakes. A Host

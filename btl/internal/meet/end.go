@@ -17,7 +17,7 @@ type peerKey struct {
 // endpoint, which contains its End by value.
 type End[E comparable] struct {
 	Tag  uint64      // tag in the packets of the peer, with the slot in its low bits
-	Born uint64      // the number among all endpoints ever made, from 1 on
+	Born uint64      // serial number among all endpoints that the module has made, from 1 on
 	Peer PeerTag     // incarnation and tag of the peer, for packets to the peer
 	Addr string      // name of the peer's command channel
 	Host *share.Host // counts of the peer's host, also after the end of the endpoint
@@ -31,8 +31,8 @@ type rare[E comparable] struct {
 	displaced E      // the endpoint that was registered for the peer's address before this endpoint
 }
 
-// needRare returns the field "rare" of an End. The first call of needRare for an End allocates this
-// field.
+// needRare returns the field "rare" of an End. The first call of needRare for an End allocates the
+// field "rare".
 func (e *End[E]) needRare() *rare[E] {
 	if e.rare == nil {
 		e.rare = new(rare[E])

@@ -69,7 +69,7 @@ func (s *Handshakes[E]) establish(ep E) {
 		s.host.Settled(ep, true, hs.unheard)
 	case news && !e.Counted:
 		hs.BeginConfirm(s.random())
-		s.sayHello(ep) // first of all, because a half-open endpoint drops what arrives before it
+		s.sayHello(ep) // sent first, because a half-open endpoint drops packets before this Hello
 	case e.Counted:
 		s.host.SetTimer(ep, 0)
 	}
@@ -112,8 +112,8 @@ func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) boo
 
 // The method "contest" begins an endpoint's handshake again under a new connection tag. The
 // handshake does not begin again if the peer's endpoint to which the present tag was sent proves
-// its address within a round trip. The argument "longer" of the method "contest" is added to this
-// time for the proof of the address.
+// its address within a round trip. The argument "longer" of the method "contest" is added to the
+// round trip within which the peer's endpoint must prove its address.
 func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	hs := s.peers.end(ep).Handshake
 	if hs.contested {
@@ -215,7 +215,7 @@ func (s *Handshakes[E]) OnTimer(ep E) {
 		return // OnTimer is called again at once
 	}
 	if hs.Left(*s.now) <= 0 {
-		if e.State == Connected { // both channels work; only the confirmation is missing
+		if e.State == Connected { // both channels work; only the peer's confirmation is missing
 			e.Handshake = nil
 			s.host.Settled(ep, false, false)
 			return

@@ -31,32 +31,32 @@ type Nonces = [frag.ProbeCount]uint64
 // Handshake is the state of a handshake in progress.
 type Handshake struct {
 	goal
-	Interval  time.Duration          // time until the next round of Hellos, which doubles
+	Interval  time.Duration          // time until the next round of Hellos; each round doubles it
 	began     Time                   // when the first Hello was sent
 	trip      time.Duration          // time from the first Hello to the first Retry, or 0
-	Offered   uint64                 // tag of the peer's endpoint that was sent this side's tag, or 0
-	offeredAt Time                   // time at which this side's tag was first sent to it
+	Offered   uint64                 // tag of the peer's endpoint that has got this side's tag, or 0
+	offeredAt Time                   // time at which this side's tag was first sent to Offered
 	Nonces    Nonces                 // of the Hellos on each channel
-	shown     [frag.ProbeCount]shown // values that the peer requires in the next Hellos
-	askedAt   Time                   // time of the latest Hello before the timer expired
+	shown     [frag.ProbeCount]shown // cookies that the peer requires in the next Hellos
+	askedAt   Time                   // time of the latest Hello that was sent before the timer expired
 	last      uint64                 // nonce of the first Hello that says that both channels work
-	later     uint16                 // code with which the peer's application has refused for now
+	later     uint16                 // code of the peer's application, which asks to try later
 	Proven    uint8                  // channels through which an answer has arrived
-	hurried   uint8                  // times that Hellos went out before their time
-	putOff    bool                   // the peer's application has refused for now
-	Kept      bool                   // the peer's application keeps the request, so no Hello is sent
+	hurried   uint8                  // how often Hellos were sent before the timer expired
+	putOff    bool                   // the peer's application has asked this side to try later
+	Kept      bool                   // the peer's application delays its decision, so no Hello is sent
 	unheard   bool                   // the peer dropped packets sent after the Hello with nonce last
-	contested bool                   // a peer endpoint that is not Offered has proven its address
+	contested bool                   // an endpoint other than Offered has returned this side's tag
 	Bound     bool                   // the peer's tag and first sequence number are known
 	ready     bool                   // the peer knows that both channels work
-	confirmed bool                   // this side knows that the peer knows this
+	confirmed bool                   // this side need not report again that both channels work
 }
 
 // The type "goal" is the connection that the local application has asked for. If a handshake begins
 // again, its goal stays the same.
 type goal struct {
-	until    Time   // then it has failed
-	latest   Time   // latest value of until, which grows if the peer's application keeps the request
+	until    Time   // time at which the handshake fails
+	latest   Time   // maximum of until, which grows while the peer's application delays a decision
 	moved    bool   // the peer's application has named another module
 	expected uint64 // incarnation to reach, 0 for any
 	wanted   bool   // the local application has called Connect or Dial for the peer
@@ -140,8 +140,8 @@ func (hs *Handshake) OnReject(nonce uint64, quiet time.Duration) bool {
 func (hs *Handshake) PutOff(code uint16) { hs.putOff, hs.later = true, code }
 
 // Keep makes the handshake wait for a time without Hellos, because the peer's application has not
-// decided on the request yet. The handshake then fails when the time "timeout" has passed after the
-// wait, but at the latest KeepMax after its original time limit. Keep returns the time until the
+// decided on the request yet. After the wait, the handshake fails when the time "timeout" has
+// passed, but at the latest KeepMax after its original time limit. Keep returns the time until the
 // next Hello.
 func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
 	hs.PutOff(0)
@@ -166,7 +166,7 @@ func (hs *Handshake) WakeIn(now Time) time.Duration {
 func (hs *Handshake) Wake(now Time, timeout time.Duration) {
 	hs.wokenAt, hs.wakeGap = now, min(max(2*hs.wakeGap, HelloIntervalMin), HelloIntervalMax)
 	hs.Kept, hs.Interval = false, HelloIntervalMin
-	hs.putOff = false // from now on, only a lost packet can delay the answer
+	hs.putOff = false // the peer's application no longer delays its decision
 	hs.until = now.Add(timeout).Min(hs.latest)
 }
 
@@ -229,7 +229,7 @@ func (hs *Handshake) ReachesPeer() bool {
 
 // BeginConfirm starts the rounds of Hellos with which this side reports that the command channel
 // and the data channel work. The argument "nonce" of BeginConfirm is the nonce of the Hello in the
-// first of these rounds.
+// first round.
 func (hs *Handshake) BeginConfirm(nonce uint64) {
 	hs.Interval = HelloIntervalMin
 	hs.last, hs.Nonces[frag.ProbeCommand] = nonce, nonce

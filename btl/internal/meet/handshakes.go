@@ -24,9 +24,9 @@ type Handshakes[E comparable] struct {
 	timeout   time.Duration
 	// The field "says" of Handshakes contains the parameters that every Hello of this side announces.
 	says frag.Hello
-	// The field "drafted" of Handshakes is the Hello that is sent next.
+	// The field "drafted" of Handshakes is the memory in which the method "draft" prepares each Hello.
 	drafted frag.Hello
-	crowded map[string]struct{} // hosts whose silent peers are to be probed (askHost)
+	crowded map[string]struct{} // hosts whose silent peers askHost must probe
 }
 
 // Init prepares Handshakes for the endpoints of a table. The argument "says" of Init contains the
@@ -190,8 +190,8 @@ func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 	return true
 }
 
-// OnHelloAck records that a channel works in both directions. This is proven by the nonce of this
-// side's Hello, which the HelloAck contains.
+// OnHelloAck records that a channel works in both directions, which a HelloAck proves by the nonce
+// of this side's Hello.
 func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.Hello) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -214,7 +214,7 @@ func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.He
 		return true
 	}
 	answers := hs.Answers(hello)
-	if e.State == Accepting { // there the peer repeats its Hello, but for askFromHalfOpen
+	if e.State == Accepting { // the HelloAck answers the probe of OnPacket
 		if !answers || hello.Proven != frag.ProvenAll {
 			return false
 		}

@@ -126,8 +126,8 @@ type owner[E any] interface {
 	Full() bool
 	// AskSilent probes all silent peers, AskSilentOf probes the silent peers of a few endpoints, and
 	// AskSilentHosts probes the silent peers for whose endpoints the function "holds" returns true.
-	// AskSilent and AskSilentHosts do nothing if they were called a short time ago. AskSilentHosts
-	// then returns false.
+	// AskSilent and AskSilentHosts do nothing if their previous scan was less than
+	// liveness.Rules.PressAfter ago. AskSilentHosts returns false if it has done nothing.
 	AskSilent()
 	AskSilentOf(few []E)
 	AskSilentHosts(holds func(E) bool) bool

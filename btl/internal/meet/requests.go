@@ -26,8 +26,8 @@ const (
 	undecidedMax = 2
 	// askAgainMax is the maximum interval at which a peer repeats a connection request until this side
 	// has decided on it. askAgainMax is short because NATs and firewalls drop the entry for a pair of
-	// ports after 30 seconds or more without packets (30 in Linux). When a peer repeats its request,
-	// it learns whether this side was restarted.
+	// ports after 30 seconds or more without packets (30 in Linux). The reply to a repeated request
+	// also shows the peer whether this side was restarted.
 	askAgainMax = 15 * time.Second
 )
 
@@ -37,7 +37,7 @@ type Answer struct {
 	// is the time, in milliseconds, by which the application delays its decision.
 	frag.Reject
 	// Moved is the name of the module to which the peer must connect instead of this one, or is empty
-	// if the peer need not do so.
+	// if the peer is not redirected.
 	Moved []byte
 }
 
@@ -66,16 +66,16 @@ type request struct {
 	heard    uint8                   // mask of the channels with a nonce
 	names    [frag.ProbeCount][]byte // addresses of the peer's channels
 	callAt   Time                    // when the next packet asks the peer to repeat its request, or 0
-	callEnd  Time                    // no such packet is sent after this time
-	interval time.Duration           // until the time after callAt
-	asksAt   Time                    // when the peer repeats its request, if no call reaches it
+	callEnd  Time                    // time after which no packet asks the peer to repeat its request
+	interval time.Duration           // time from callAt to the packet after it
+	asksAt   Time                    // when the peer repeats its request without being told to
 }
 
 // RequestCounts counts kept connection requests.
 type RequestCounts struct {
 	Kept    uint64 // requests that the application has kept
-	Decided uint64 // of these, requests that the application has decided later
-	Lapsed  uint64 // kept or decided requests of peers that did not ask again in time
+	Decided uint64 // kept requests that the application has decided later
+	Lapsed  uint64 // kept or decided requests that the peer did not repeat in time
 }
 
 // The method "accepted" reports whether the application has accepted the peer.
@@ -90,7 +90,7 @@ type requests struct {
 	atHost map[string]int32
 	ids    uint64 // the latest id
 	Counts RequestCounts
-	WakeAt Time // no request has work before, or Never
+	WakeAt Time // time before which OnRequestsTimer has nothing to do, or Never
 }
 
 func (q *requests) init() {
@@ -279,12 +279,13 @@ func waitMs(d time.Duration) uint16 {
 	return uint16(min(max((d+time.Millisecond-1)/time.Millisecond, 1), KeepMax/time.Millisecond))
 }
 
-// Decide stores the application's answer to a connection request, and tells the peer to ask again.
-// The application's answer stays stored until the peer has repeated its request by itself, in case
-// the packets that tell the peer to ask again are lost. If the answer has the reason RejectKept,
-// the request stays undecided, and only the deadline for the decision changes. The peer learns the
-// new deadline for the decision when it repeats its request. Decide reports whether a request with
-// the number "id" was waiting for an answer.
+// Decide stores the application's answer to a connection request, and sends packets that tell the
+// peer to repeat its request. The application's answer stays stored until the peer has repeated its
+// request by itself, in case the packets that tell the peer to repeat its request are lost. If the
+// answer has the reason RejectKept, the request stays undecided, and only the deadline for the
+// decision changes. The reply to the peer's next repetition of its request contains the new
+// deadline for the decision. Decide reports whether a request with the number "id" was waiting for
+// an answer.
 func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 	r, now := s.Kept.byID(id), *s.now
 	if r == nil || r.decided || now >= r.until {
@@ -304,12 +305,12 @@ func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 }
 
 // callAgain is the time until the next attempt to tell a peer to repeat its request, if the limit
-// on Rejects has prevented this packet.
+// on Rejects has prevented the previous attempt.
 const callAgain = time.Millisecond
 
-// The method "call" sends a packet that tells a peer to ask again, because the application has
-// decided on the peer's request. In addition, the method "call" sets the time at which the packet
-// to the peer is repeated.
+// The method "call" sends a packet that tells a peer to repeat its request, because the application
+// has decided on it. In addition, the method "call" sets the time at which the packet to the peer
+// is repeated.
 func (s *Handshakes[E]) call(r *request, now Time) {
 	if !r.informed {
 		return // the peer asks regularly
@@ -330,14 +331,14 @@ func (s *Handshakes[E]) call(r *request, now Time) {
 	}
 	if r.callAt >= r.callEnd {
 		r.callAt = 0
-		return // the peer is gone, or cannot be reached before it asks by itself
+		return // the peer is gone, or will repeat its request by itself
 	}
 	s.Kept.WakeAt = s.Kept.WakeAt.Min(r.callAt)
 }
 
 // OnRequestsTimer removes stored requests whose deadline has passed, and repeats the packets that
-// tell peers to ask again. OnRequestsTimer reports whether it has changed a request or sent a
-// packet.
+// tell peers to repeat their requests. OnRequestsTimer reports whether it has changed a request or
+// sent a packet.
 func (s *Handshakes[E]) OnRequestsTimer() bool {
 	q, now := &s.Kept, *s.now
 	if now < q.WakeAt {

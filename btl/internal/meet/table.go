@@ -21,7 +21,7 @@ type Table[E comparable] struct {
 	end    func(E) *End[E] // returns the End of an endpoint
 	slots  slots.Table[E]
 	byAddr map[string]E
-	births uint64 // endpoints ever made
+	births uint64 // number of endpoints that were ever added
 }
 
 // The lowest slotBits bits of a connection tag are the slot number. The remaining bits of a
@@ -269,11 +269,11 @@ func (t *Table[E]) StandBehind(ep, newer E) {
 }
 
 // EarlierLives returns the endpoints that must end because the peer's incarnation to which they
-// belong is older than the incarnation of endpoint ep. These are endpoints of a different
-// incarnation that endpoint ep has displaced, or that have the same address and were made before
-// endpoint ep. An endpoint that was made after endpoint ep possibly belongs to a later incarnation,
-// because the packet that proved the peer's address can be old. In addition, EarlierLives empties
-// the chain of endpoints that endpoint ep has displaced.
+// belong is older than the incarnation of endpoint ep. The result of EarlierLives contains the
+// endpoints of a different incarnation that endpoint ep has displaced, or that have the same
+// address and were made before endpoint ep. An endpoint that was made after endpoint ep possibly
+// belongs to a later incarnation, because the packet that proved the peer's address can be old. In
+// addition, EarlierLives empties the chain of endpoints that endpoint ep has displaced.
 func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	var none E
 	e := t.end(ep)
@@ -298,9 +298,9 @@ func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 
 // Free reports whether it is allowed to bind the endpoint "ep" to the peer's endpoint with the
 // connection tag "tag". The argument "offered" of Free is the tag of the peer's endpoint to which
-// the tag of endpoint "ep" was sent, or 0 if it was sent to none. It is allowed to bind the
-// endpoint if "offered" is 0 or equals "tag", or if the peer's endpoint "offered" is connected to a
-// different local endpoint. A peer's endpoint cannot be connected to two local endpoints.
+// the tag of endpoint "ep" was sent, or 0 if it was sent to none. Free returns true if "offered" is
+// 0 or equals "tag", or if the peer's endpoint "offered" is connected to a different local
+// endpoint. A peer's endpoint cannot be connected to two local endpoints.
 func (t *Table[E]) Free(ep E, offered, tag uint64) bool {
 	if offered == 0 || offered == tag {
 		return true

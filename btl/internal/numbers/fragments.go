@@ -12,7 +12,7 @@ type Fragments struct {
 	last     uint32  // the latest id assigned
 	finished uint32  // fragments before this id have ended
 	markID   uint32  // id of a fragment whose first packet is mark
-	mark     seq.Num // acknowledged: the fragments before markID have ended
+	mark     seq.Num // its acknowledgement proves that the fragments before markID have ended
 }
 
 // Init makes last+1 the next id.

@@ -33,7 +33,7 @@ const (
 // sent). All connections of a module share one Source.
 type Source struct {
 	random func() uint64
-	every  uint64 // packets per packet that is held back, or 0 to hold none back
+	every  uint64 // average number of packets for each one that is held back; 0: none is
 	due    [2]withholding
 }
 
@@ -93,7 +93,7 @@ func (s *Source) skip(w *way, by port.Which) {
 		w.skipped = w.latest
 	}
 	r, every := s.random(), uint64(SkipEvery)
-	if s.every > 0 { // 0 without the profile adaptive, as no other profile holds packets back
+	if s.every > 0 { // set only by the profile "adaptive", as no other profile holds packets back
 		every = min(every, s.every/skipsLeast)
 	}
 	w.left = int32(1 + r%(2*every))

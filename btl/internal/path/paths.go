@@ -44,9 +44,9 @@ type search struct {
 	beganAt Time       // when the search began
 }
 
-// The type "doubt" contains the time when a test of the size in use began. This time is stored
-// twice: on the clock of the timers, and on a clock that does not advance while the process is
-// suspended.
+// The type "doubt" contains the time when a test of the datagram size in use began. The beginning
+// of the test is stored twice: on the clock of the timers, and on a clock that does not advance
+// while the process is suspended.
 type doubt struct{ since, unpaused Time }
 
 // Searching reports whether the path MTU search has a next step.

@@ -96,10 +96,10 @@ func (t *trip) answered(now Time) (least time.Duration, known bool) {
 type Overruns struct {
 	channels [2]fabric.Overrunner
 	lookedAt Time
-	looking  bool // a query has set overruns before
+	looking  bool // a query since the latest Rest has set "overruns"
 	overruns uint64
 	received uint64 // packets received before the latest query
-	fewest   uint64 // packets between two queries
+	fewest   uint64 // minimum number of packets between two queries
 }
 
 // Init sets the command channel and the data channel, each of which has receive buffers for

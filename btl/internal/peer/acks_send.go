@@ -61,9 +61,9 @@ func (ak *Acks) AckDeadline() mono.Time {
 	return acksDue(&ak.Port, ak.Soon.First).Min(acksDue(&ak.Port, ak.Later.First))
 }
 
-// acksDue returns the time at which the first ACK in a list is due for which the channel has room,
-// or Never if the channel has room for no ACK in the list. The argument "first" of acksDue is the
-// first entry of the list of outstanding ACKs.
+// acksDue returns the time at which the first sendable ACK in a list is due, or Never if the
+// channel has room for no ACK in the list. The argument "first" of acksDue is the first entry of
+// the list of outstanding ACKs.
 func acksDue(p *port.Port, first *ackDebt) mono.Time {
 	for d := first; d != nil && len(p.FreeCtl) > 0; d = d.Behind {
 		c, to := d.Of.AckPath()

@@ -17,11 +17,11 @@ import (
 // and is identified by a Token. The port has separate buffers for control packets. A send buffer
 // has one of the following states:
 //   - A free buffer is on the list of free buffers.
-//   - A taken buffer belongs to the application or to a queued fragment, or holds an open Pack (a
+//   - A taken buffer contains the payload of a fragment that is not sent yet, or an open Pack (a
 //     packet to which small fragments can still be added).
 //   - A buffer in flight holds a packet that was sent and is not acknowledged.
-//   - A buffer to release holds an acknowledged packet, but the fabric still uses the buffer for a
-//     send.
+//   - A buffer to release becomes free when the fabric has completed its send, because no
+//     retransmission needs the buffer.
 //
 // The field "buffers" of an Endpoint counts the endpoint's send buffers that are not free.
 //
@@ -33,27 +33,27 @@ type Buffers struct {
 	segs     []SendSegment
 	FreeSegs []reliability.Token
 	Source   numbers.Source                 // of packet numbers
-	ctlOwner [port.ControlBuffers]*Endpoint // endpoints that end if the fabric cannot send
+	ctlOwner [port.ControlBuffers]*Endpoint // endpoint that ends if its control packet fails
 }
 
 // SendSegment is the state of one send buffer. The buffer's Token is the index of its SendSegment.
 type SendSegment struct {
-	frag *Fragment // nil if no application waits for it; in a Pack, the first one with OnDone
+	frag *Fragment // waits for the packet's ACK, or nil; in a Pack, the first fragment with OnDone
 	ep   *Endpoint
-	// The field "begins" of a SendSegment is the large fragment whose first bytes are at the end of
-	// the buffer's packet, after the end of a previous fragment.
+	// If a packet contains data of several large fragments, the field "begins" of its SendSegment is
+	// the last of these fragments, of which the packet contains only the first bytes.
 	begins *Fragment
 
 	bytes     uint32 // of the datagram, header included
 	gatherAt  uint32 // offset in frag of the payload that the fabric gathers
-	gatherLen uint16 // and its bytes; none if the payload is in the buffer
+	gatherLen uint16 // bytes that the fabric gathers, or 0 if the payload is in the buffer
 
-	parted   bool  // its latest copy left in Parts
-	void     bool  // refused by the peer, and will be sent again as an empty packet
-	pack     bool  // open, or sealed with several records
-	mixed    bool  // a shared packet with parts of large fragments, each with a waiting application
-	strip    bool  // records of a Pack were refused, and are removed before it is sent again
-	stripTag uint8 // their tag
+	parted   bool  // the latest transmission of the packet was split into Parts (slices)
+	void     bool  // the peer has refused the packet, which is retransmitted as an empty packet
+	pack     bool  // the packet is a Pack: open, or sealed with several fragments
+	mixed    bool  // a Pack with parts of large fragments, each of which waits for the ACK
+	strip    bool  // the peer has refused records of the Pack: remove them before the retransmission
+	stripTag uint8 // the tag of the refused records
 }
 
 // needsMemory reports whether the peer needs reassembly memory for the packet, because the packet
@@ -222,7 +222,7 @@ func (bu *Buffers) release(t reliability.Token) {
 }
 
 // keepGathered keeps the send buffer of an acknowledged packet if the fabric possibly still reads
-// payload from the application's memory, and reports whether it has done so. After keepGathered has
+// payload from the application's memory, and reports whether it keeps it. After keepGathered has
 // returned true, the packet's fragment ends only when the fabric has completed the send.
 func (bu *Buffers) keepGathered(t reliability.Token) bool {
 	b := fabric.Buf(t)
@@ -259,8 +259,8 @@ func (bu *Buffers) seqOf(t reliability.Token) seq.Num {
 	return frag.SeqOf(bu.Port.Arena.Bytes(fabric.Buf(t)))
 }
 
-// recordsOf returns the payload of a sealed shared packet, which consists of records (fragments
-// with short headers).
+// recordsOf returns the payload of a sealed Pack, which consists of records (fragments with short
+// headers).
 func (bu *Buffers) recordsOf(t reliability.Token) []byte {
 	return bu.Port.Arena.Bytes(fabric.Buf(t))[frag.FragHeaderBytes:bu.segs[t].bytes]
 }

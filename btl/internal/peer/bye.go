@@ -25,7 +25,7 @@ func (ep *Endpoint) mayBeConnectedThere() bool {
 }
 
 // abortSeq returns the sequence number of the Bye of an aborted connection. Over a reliable fabric,
-// the sequence number of this Bye is 0.
+// the Bye of an aborted connection has the number 0.
 func (ep *Endpoint) abortSeq() seq.Num {
 	if ep.ID.Counted {
 		return 0

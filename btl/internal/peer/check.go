@@ -254,7 +254,7 @@ func (c *Checker) checkTables(all *Services) error {
 // a packet was delivered to its handler, but is not counted as received yet.
 func (c *Checker) CheckStats(all *Services, deferred bool) error {
 	n := all.Count
-	waiting := int64(0) // delivered early, and not yet counted
+	waiting := int64(0) // packets that ReceiveFast has delivered, and FinishDeferred has not counted
 	if deferred {
 		waiting = 1
 	}

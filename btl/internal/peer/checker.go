@@ -9,7 +9,7 @@ import (
 // Checker contains the intermediate results of btl.Module.Check.
 type Checker struct {
 	closed   bool       // the module and its fabric are closed
-	places   []place    // where each send buffer was found
+	places   []place    // the list or owner in which each send buffer was found
 	held     []int      // send buffers on the wire or queued, by slot of their endpoint
 	round    uint32     // marks the fragments that this call has counted
 	freeNext int        // the next free descriptor to be verified
@@ -20,11 +20,11 @@ type Checker struct {
 	asmBytes int64      // reassembly memory of the endpoints
 	frags    [5]int     // descriptors by state
 	refs     int        // segments with a fragment
-	out      int        // the same number, from the counts in the fragments
+	out      int        // sum of the counts of packets in flight in the fragments; must equal refs
 	regions  int        // fragments with a region of their own
 	packs    int        // open Packs
 	acks     owed.Tally // endpoints with an outstanding ACK
-	lent     int        // send buffers with the caller, in lent fragments
+	lent     int        // send buffers of fragments that the application fills
 }
 
 // place is the list or owner in which a check has found a send buffer. Each buffer must be found in
@@ -32,7 +32,7 @@ type Checker struct {
 type place uint8
 
 const (
-	placeNone   place = iota // not found: lent to the caller, or acknowledged but still posted
+	placeNone   place = iota // the application fills it, or its send is not complete after its ACK
 	placeFree                // on the list of free ones
 	placeQueued              // holds a fragment of a to-send list
 	placeWindow              // a number in the window of an endpoint

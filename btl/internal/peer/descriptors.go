@@ -9,8 +9,8 @@ import (
 	"gobtl/frag"
 )
 
-// Descriptors is the pool of a module's fragment descriptors. A descriptor is allocated when it is
-// first needed, and is lent to the application.
+// Descriptors is the pool of a module's fragment descriptors. Alloc and the Prepare methods give a
+// descriptor to the application, which owns it until Send or Free.
 //
 //	free --lend--> with the caller --Send--> queued, sent, ended --giveBack--> free
 type Descriptors struct {
@@ -18,7 +18,7 @@ type Descriptors struct {
 
 	idle  []*Fragment
 	count int // descriptors allocated so far
-	lent  int // descriptors with the caller
+	lent  int // descriptors that the application owns
 
 	answers []*Fragment // idle descriptors for answers to peers
 
@@ -153,8 +153,8 @@ func (ds *Descriptors) checkFree(c *Checker) error {
 	return nil
 }
 
-// check verifies that every descriptor is in one of five states: free, lent, queued, sent, or
-// waiting for the call of its OnDone.
+// check verifies that every descriptor is in one of five states: free, owned by the application,
+// queued, sent, or waiting for the call of its OnDone.
 func (ds *Descriptors) check(c *Checker, most int) error {
 	found := len(ds.idle) + ds.lent + c.frags[fragQueued] + c.frags[fragSent] +
 		c.frags[fragEnded]

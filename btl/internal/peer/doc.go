@@ -16,8 +16,8 @@
 // Three things help to read the code:
 //
 //   - Each part of Services is a type, in the files that services.go names. Nearly every part of
-//     Services has a state of its own. One part of Services calls the methods of a different part
-//     through its pointer to Services.
+//     Services has fields of its own. The parts of Services call each other's methods through their
+//     pointers to Services.
 //   - Each endpoint of package btl contains an Endpoint, and each fragment of package btl contains
 //     a Fragment. Only package peer changes the state of an Endpoint or a Fragment.
 //   - The code of package peer calls the packages btl and receive only through the functions in the

@@ -103,10 +103,10 @@ func (en Endings) failQueue(q *fragmentList, err error) {
 }
 
 // EndRestarted ends an endpoint whose peer has restarted. EndRestarted ends the endpoint only if
-// the Reject proves a restart, and reports whether it has done so. A Reject proves a restart if it
-// answers the AskLife probe and comes from the peer's address. If a packet of the peer's known
-// incarnation has arrived after the AskLife probe was sent, the Reject does not prove a restart.
-// The argument "source" of EndRestarted is the address of the sender of the Reject.
+// the Reject proves a restart, and returns true if it does. A Reject proves a restart if it answers
+// the AskLife probe and comes from the peer's address. If a packet of the peer's known incarnation
+// has arrived after the AskLife probe was sent, the Reject does not prove a restart. The argument
+// "source" of EndRestarted is the address of the sender of the Reject.
 func (en Endings) EndRestarted(tag uint64, r frag.Reject, source []byte) bool {
 	ep := en.Peers.Lookup(tag)
 	if ep == nil || ep.ID.State != StateConnected || r.Reason != frag.RejectStale ||
@@ -142,8 +142,8 @@ func (en Endings) returnCredits(ep *Endpoint) {
 	}
 }
 
-// EndTelling ends an endpoint as End does. If the peer is possibly connected, EndTelling first
-// sends one Bye with an abort code.
+// EndTelling ends an endpoint as End does. If the peer possibly regards the connection as
+// established, EndTelling first sends one Bye with an abort code.
 func (en Endings) EndTelling(ep *Endpoint, code uint16, ev Event, err error) {
 	if ep.Err() == nil && ep.mayBeConnectedThere() {
 		en.Writer.sendLastWord(ep, code)

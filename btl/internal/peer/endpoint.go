@@ -48,7 +48,7 @@ type Endpoint struct {
 	ending  *ending                 // nil before the first call of needEnding
 	Flushes *flush.Queue[*Fragment] // calls of Flush and Fence; nil before the first one
 	Remote  *remote.Peer[*Fragment] // operations and answers; nil before the first one
-	// The boolean fields are adjacent, because they then take 8 bytes in total.
+	// The boolean fields are adjacent, so that they take 8 bytes in total.
 	joined  bool  // has a share of the credits
 	Closing bool  // Close was called: a Bye is queued, sent, or acknowledged
 	bursts  bool  // the latest Pack had several messages

@@ -11,7 +11,7 @@ type Timers struct {
 	Watches liveness.Watches[*Endpoint] // one timer for each endpoint
 	Paths   path.Paths[*Endpoint]       // timers of the searches for the path MTU
 	shedAt  mono.Time                   // earliest time of the next check of peers that hold memory
-	scarce  mono.Time                   // since when a peer keeps waiting for memory
+	scarce  mono.Time                   // since when at least one peer lacks reassembly memory
 }
 
 // Expire handles expired timers.

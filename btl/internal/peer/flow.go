@@ -11,13 +11,13 @@ import (
 // several packets (chunks). The send queues (flows) of all endpoints take turns by deficit round
 // robin (Shreedhar and Varghese 1995). A send queue waits for its turn at most until each queue
 // before it has sent one quantum of bytes. If a packet exceeds the rest of a queue's quantum, it is
-// sent nevertheless, and the excess is subtracted from the queue's next quantum. Therefore the size
-// of a packet need not be known before it is sent.
+// sent nevertheless, and the excess is subtracted from the queue's next quantum. Because a packet
+// may exceed the quantum, the scheduler need not know its size in advance.
 //
 // A send queue that becomes active before its last quantum is used up is served first, like the new
 // flows of FQ-CoDel (RFC 8290). After a send queue was served first, it gets its next quantum only
-// after every active queue has got one. Being served first therefore lowers the latency of a send
-// queue, but does not raise its bandwidth.
+// after every active queue has got one. To be served first lowers the latency of a send queue, but
+// does not raise its bandwidth.
 //
 // The two send queues of an endpoint share its send window. A small fragment that can be sent
 // immediately is sent without waiting for the turn of its queue. While both queues of an endpoint
@@ -33,7 +33,7 @@ type flow struct {
 // largeFlow is the send queue for large fragments, with the state that only these need.
 type largeFlow struct {
 	flow
-	balance sched.Balance // bytes sent, small against large
+	balance sched.Balance // difference between the bytes sent from the two flows
 	fragIDs numbers.Fragments
 }
 
@@ -46,8 +46,8 @@ type sending struct {
 	small       flow       // fragments of one packet that wait to be sent
 	large       *largeFlow // larger fragments that wait to be sent; see needLarge
 	pack        openPack
-	sentIn      uint64 // the module's Clock.Epoch in which something was sealed last
-	buffers     int32  // send buffers lent, queued or in flight
+	sentIn      uint64 // Clock.Epoch in which the latest packet was sealed
+	buffers     int32  // number of this endpoint's send buffers that are not free
 	descriptors int32  // fragments lent, in progress, or not reported to the application yet
 }
 
@@ -105,9 +105,9 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 
 // The method "overtakes" reports whether a small fragment may be sent, or added to the open Pack (a
 // packet of several fragments), without being queued. A new small fragment must be queued if queued
-// small fragments must be sent before it, or if a fence is pending. A third reason for queueing is
-// that small fragments have used more than their share of the send window. For a fragment that is
-// not urgent, the argument f of the method "overtakes" can be nil.
+// small fragments must be sent before it, or if a fence is pending. A new small fragment must also
+// be queued if small fragments have used more than their share of the send window. For a fragment
+// that is not urgent, the argument f of the method "overtakes" can be nil.
 func (ep *Endpoint) overtakes(f *Fragment) bool {
 	first := ep.small.queue.first
 	return (first == nil || f != nil && f.urgent && !first.urgent) && !ep.Flushes.Fenced() &&
@@ -128,8 +128,8 @@ func (f *Fragment) hurry() {
 }
 
 // sentSmall records in largeFlow.balance that sizeBytes of small fragments were sent, so that large
-// fragments get an equal part of the send window. sentSmall does nothing if the endpoint had no
-// large fragment that could have been sent at this time.
+// fragments get an equal part of the send window. sentSmall does nothing if the endpoint has no
+// large fragment that could be sent at present.
 func (ep *Endpoint) sentSmall(sizeBytes int) {
 	if ep.bulk() {
 		ep.large.balance.SentSmall(sizeBytes)
@@ -225,7 +225,7 @@ func (tx Sender) Serve() {
 
 // serveFlow sends packets in the turn of a send queue, at most "bytes" bytes and "budget" packets.
 // serveFlow returns the numbers of sent bytes and packets. If no buffer is free or the channel is
-// full, serveFlow stops before it has reached these limits.
+// full, serveFlow stops before it has sent "budget" packets.
 func (tx Sender) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 	ep := f.Owner
 	for f.Deficit > 0 && sent < bytes && packets < budget && f.may() {

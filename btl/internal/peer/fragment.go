@@ -28,7 +28,7 @@ const (
 // which is called its owner.
 type Fragment struct {
 	Owner any    // the owner's descriptor; nil for a fragment of the transport itself
-	own   []byte // the descriptor's memory for large payloads, kept for reuse
+	own   []byte // memory for large payloads, which the descriptor keeps for its next use
 	message
 
 	checked, unmet uint32 // scratch of Checker
@@ -44,18 +44,18 @@ type message struct {
 	offset uint64 // of a put
 	handle remote.Handle
 	size   uint32
-	cursor uint32 // bytes handed to segments
+	cursor uint32 // number of payload bytes that were put into packets
 	cut
 	id  uint32
-	out uint32 // unacknowledged packets (reliable fabric: pending reads, and the ACK)
+	out uint32 // unacknowledged packets (reliable fabric: sends that read the payload, and the ACK)
 	confirmed
 	manner
 	seg    reliability.Token
 	hasSeg bool // the send buffer seg already holds the payload
 	tag    uint8
 	state  fragState
-	signal bool // the owner waits for the end, so that Send never returns Done
-	told   bool // an error is reported to the owner
+	signal bool // the fragment ends with its ACK, so that Send never returns Done
+	told   bool // an error is reported to the owner, and not by the next Flush
 }
 
 // Init records the public Fragment (of package btl) to which f belongs.
@@ -64,17 +64,17 @@ func (f *Fragment) Init(owner any) { f.Owner = owner }
 // The type "manner" contains those properties of a fragment that an ordinary message does not need.
 type manner struct {
 	Op     *Operation
-	fence  uint32 // calls of Endpoint.Fence before it
+	fence  uint32 // number of calls of Endpoint.Fence before the Send
 	large  bool   // in the queue of large fragments
 	put    bool
 	answer bool // this side's answer to an operation of the peer
-	urgent bool // counted in sending.urgent, and queued before the rest
+	urgent bool // counted in sending.urgent, and queued before ordinary fragments
 }
 
 // The type "confirmed" describes the ACK for which a fragment waits over a reliable fabric.
 type confirmed struct {
 	until     seq.Num // number of the last packet
-	hasUntold bool    // that packet also has messages without OnDone
+	hasUntold bool    // the last packet also has messages without OnDone
 }
 
 // cut contains the chunk sizes of a fragment, in bytes. The chunk sizes are fixed when the first

@@ -13,9 +13,9 @@ func (ds *Descriptors) gathers(f *Fragment) bool {
 }
 
 // mayGatherAnswers reports whether the fabric is allowed to gather the payload of answers to a
-// peer's gets directly from the exposed region. The fabric is allowed to do so if it reads a
-// packet's payload before the call that posts the packet returns. Over a reliable fabric, the
-// payload of answers is always copied.
+// peer's gets directly from the exposed region. Gathering from the region is allowed if the fabric
+// reads a packet's payload before the call that posts the packet returns. Over a reliable fabric,
+// the payload of answers is always copied.
 func mayGatherAnswers(ep *Endpoint) bool {
 	return !ep.ID.Counted && ep.All.Port.Data.Caps.InjectBytes >= ep.All.Port.Data.Caps.MTUBytes
 }

@@ -70,8 +70,8 @@ func (ln Links) beginLink(ep *Endpoint, hello *frag.Hello) {
 
 // settleLink is called when the handshake is over. Over an unreliable fabric, settleLink begins the
 // search for the path MTU. Over a reliable fabric, settleLink repeats the first ACK if the peer has
-// confirmed the handshake, because the peer has possibly dropped an ACK that arrived before its
-// handshake was over.
+// confirmed the handshake, because the peer has possibly dropped an ACK that arrived before the
+// peer's handshake was over.
 func (ln Links) settleLink(ep *Endpoint, confirmed bool) {
 	switch {
 	case !ep.ID.Counted:
@@ -94,8 +94,8 @@ func (ln Links) seal(p *packet) int {
 }
 
 // sealRun does for several adjacent chunks what seal does for one packet, except that the caller
-// writes the headers after it. Over a reliable fabric, sealRun does nothing, because each chunk is
-// sealed separately.
+// writes the headers after the call. Over a reliable fabric, sealRun does nothing, because each
+// chunk is sealed separately.
 func (ln Links) sealRun(r *chunkRun, run []reliability.Token) {
 	if !r.ep.ID.Counted {
 		ln.sealRunSequenced(r, run)
@@ -146,8 +146,8 @@ func (pk Packs) recordAdded(ep *Endpoint) {
 	}
 }
 
-// The method "busy" reports whether the endpoint has packets in flight, because the send buffers of
-// these packets become free without more sends of the endpoint.
+// The method "busy" reports whether the endpoint has packets in flight, whose send buffers become
+// free even if the endpoint sends nothing more.
 func (ep *Endpoint) busy() bool {
 	if ep.ID.Counted {
 		return ep.Counts.Held > 0
@@ -167,8 +167,8 @@ func (ep *Endpoint) mayClose() bool {
 	return (!ep.ID.Counted || ep.Counts.confirm.first == nil) && ep.Remote.Waiting() == 0
 }
 
-// Over a reliable fabric, the method "owed" reports whether an ACK or credits of the peer are
-// outstanding.
+// Over a reliable fabric, the method "owed" reports whether this side waits for an ACK or for
+// credits.
 func (ep *Endpoint) owed() bool {
 	return ep.ID.Counted && (ep.Snd.InFlight() > 0 || !ep.Snd.Open())
 }

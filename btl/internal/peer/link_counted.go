@@ -34,12 +34,12 @@ import (
 // the peer had no memory for a fragment of several chunks, the whole fragment is sent again.
 
 type countedState struct {
-	confirm   fragmentList    // completely sent, not acknowledged, oldest first
-	Inbound   inbound.Counted // order of the peer's chunks, and refusals
-	nacks     nacks           // of the peer
-	pause     backoff.Pause   // before a fragment is sent again (chunk_backoff.go)
+	confirm   fragmentList    // fragments sent whole and not acknowledged, oldest first
+	Inbound   inbound.Counted // order of the peer's chunks, and the Nacks for the peer
+	nacks     nacks           // received from the peer
+	pause     backoff.Pause   // pause before a refused fragment is sent again (chunk_backoff.go)
 	Held      int             // send buffers whose sends are not complete in the fabric
-	postSince seq.Num         // the peer's next packet at the time of the latest Pack
+	postSince seq.Num         // value of Rcv.Expected when postAt was last reset
 	postAt    uint32          // number of messages at which an unfilled Pack is posted
 }
 
@@ -47,10 +47,10 @@ type countedState struct {
 // refused packets. The search for the fragment of a Nack can therefore begin after the fragment of
 // the previous Nack.
 type nacks struct {
-	some   bool         // a Nack has arrived for a packet that is not acknowledged
+	some   bool         // the latest Nack is for a packet that is not acknowledged
 	latest seq.Num      // the packet of the latest Nack
-	told   inbound.Tags // the tags that the peer has refused in this packet
-	passed *Fragment    // the last fragment in "confirm" that ends before this packet
+	told   inbound.Tags // the tags that the peer has refused in the packet "latest"
+	passed *Fragment    // the last fragment in "confirm" that ends before the packet "latest"
 }
 
 // In nacks.told, the tag wholePacket stands for all messages of a packet. The tag wholePacket is
@@ -58,8 +58,8 @@ type nacks struct {
 const wholePacket = frag.TagBye
 
 // isNew records a Nack for packet n. The argument "tag" of isNew is the refused tag, or
-// wholePacket. isNew reports whether the Nack is neither a repetition nor for a packet that was
-// sent before the packet of the latest Nack.
+// wholePacket. isNew returns false for a repeated Nack, and for the Nack of a packet that was sent
+// before the packet of the latest Nack.
 func (k *nacks) isNew(n seq.Num, tag uint8) bool {
 	if k.some && (n.Before(k.latest) || n == k.latest && k.told.Has(tag)) {
 		return false
@@ -75,7 +75,7 @@ func (k *nacks) isNew(n seq.Num, tag uint8) bool {
 func (k *nacks) acked(until seq.Num) { k.some = k.some && until.Before(k.latest) }
 
 // refused returns the first fragment that ends in packet n or in a packet after n, and the fragment
-// before this fragment.
+// before it in the list "confirm".
 func (c *countedState) refused(n seq.Num) (f, before *Fragment) {
 	f, before = c.confirm.first, c.nacks.passed
 	if before != nil {

@@ -9,10 +9,10 @@ import (
 )
 
 // Two adjacent large fragments in a queue can share a packet, which contains the end of the first
-// fragment and as much of the beginning of the second fragment as fits. Because of shared packets,
-// a stream of messages of any size can fill packets of equal size, which is good for segmentation
-// offload. Only fragments that are already queued share packets, so that no fragment waits for a
-// fragment to share its packet.
+// fragment and as much of the beginning of the second fragment as fits. If large fragments share
+// packets, a stream of messages of any size fills packets of equal size, which segmentation offload
+// requires. Only fragments that are already queued share packets: no fragment is delayed to share a
+// packet with a fragment that the application might send next.
 //
 //	queue:    A           B               C
 //	packets:  A   A   A+B   B   B   B   B+C  ...  sendChunks, sendMixed, sendChunks, sendMixed
@@ -66,7 +66,7 @@ func (pk Packs) chunksOf(ep *Endpoint, f *Fragment, packet int) int {
 	return 1 + (left-1)/packet
 }
 
-// mix is a shared packet under construction, with data of several queued large fragments.
+// mix is a packet under construction, with data of several queued large fragments.
 type mix struct {
 	packet
 	buf    []byte
@@ -122,8 +122,8 @@ func (pk Packs) sendMixed(ep *Endpoint) int {
 	return n
 }
 
-// add copies the rest of a fragment, or as much of its beginning as fits, to the shared packet. add
-// reports whether it has added bytes of the fragment, which requires that at least one byte fits,
+// add copies the rest of a fragment, or as much of its beginning as fits, to the packet. add
+// reports whether it has copied bytes of the fragment, which requires that at least one byte fits,
 // and that the fragment is allowed to share a packet.
 func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 	room := ep.MTU() - x.bytes - frag.RecordHeaderBytes
@@ -153,7 +153,7 @@ func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 }
 
 // putPiece copies the argument "payload", which contains the next bytes of fragment f, to the
-// shared packet.
+// packet.
 func (x *mix) putPiece(f *Fragment, payload []byte) {
 	x.bytes += frag.PutPiece(x.buf[x.bytes:], f.tag, frag.Piece{
 		FragID: f.id, SizeBytes: f.size, OffsetBytes: f.cursor,

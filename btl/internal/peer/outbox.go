@@ -23,9 +23,9 @@ type Outbox struct {
 	byes    fragmentList // ended Byes of the transport itself, if the application uses Pull
 	notices fifo.List[Notice]
 
-	wanting   fifo.List[*Endpoint] // endpoints whose caller got ErrAgain and waits for room
-	unseen    int                  // of these, to be examined by FindRoom; can be too large
-	tellsRoom bool                 // a function waits for room
+	wanting   fifo.List[*Endpoint] // endpoints on which a call has returned ErrAgain
+	unseen    int                  // upper bound for the endpoints that FindRoom must examine
+	tellsRoom bool                 // the application wants a notification after ErrAgain
 
 	Pulled bool // the application polls with Pull, and no callback is called
 }
@@ -111,8 +111,8 @@ func (ob *Outbox) Pull(on bool) {
 	}
 }
 
-// EndByes ends the endpoints whose Byes were acknowledged or could not be sent. EndByes is for an
-// application that polls for notifications.
+// EndByes ends the endpoints whose Byes were acknowledged or could not be sent. btl calls EndByes
+// if the application polls for notifications (Pull).
 func (ob *Outbox) EndByes() {
 	for f := ob.byes.pop(); f != nil; f = ob.byes.pop() {
 		ob.Endings.byeDone(f.Ep)

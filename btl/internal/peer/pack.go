@@ -43,21 +43,20 @@ type Packs struct{ *Services }
 
 // openPack is a shared packet (Pack) to which small fragments of an endpoint can still be added.
 type openPack struct {
-	last *Fragment         // last fragment that has an OnDone; segment.frag is the first
+	last *Fragment         // last fragment with an OnDone; SendSegment.frag is the first
 	seg  reliability.Token // the send buffer of the Pack
 	pack.Pack
 }
 
 // The method "unbatched" reports whether the next message must be sent immediately, without waiting
-// for messages that could share its packet, or packets that could share its batch. This is the case
-// if the endpoint has no burst of messages in flight, and has sent no packet in the present epoch
-// (a call of Progress, or the time between two calls).
+// for messages that could share its packet, or packets that could share its batch. The next message
+// is sent immediately if the endpoint has no burst of messages in flight, and has sent no packet in
+// the present epoch (a call of Progress, or the time between two calls).
 func (ep *Endpoint) unbatched() bool {
 	return ep.sentIn != ep.All.Clock.Epoch && (!ep.bursts || !ep.busy())
 }
 
-// packBytesMax returns the maximum datagram size, in bytes, of a shared packet to the peer of an
-// endpoint.
+// packBytesMax returns the maximum datagram size, in bytes, of a Pack to the peer of an endpoint.
 func (pk Packs) packBytesMax(ep *Endpoint) int { return min(ep.MTU(), pk.Config.PackBytes) }
 
 // fits reports whether a fragment of sizeBytes is small enough to share a packet.
@@ -74,9 +73,9 @@ func (pk Packs) packable(ep *Endpoint, f *Fragment) bool {
 }
 
 // packSend copies the packable fragment f to the endpoint's open Pack (shared packet), and reports
-// whether it has done so. packSend returns false if f cannot share a packet at present, for example
-// because fragments are queued before f. After packSend has returned true, the caller still owns
-// the descriptor of f unless f.signal is set.
+// whether it has copied f. packSend returns false if f cannot share a packet at present, for
+// example because fragments are queued before f. After packSend has returned true, the caller still
+// owns the descriptor of f unless f.signal is set.
 func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
 	if !ep.overtakes(nil) || ep.ID.State != StateConnected {
 		return false

@@ -55,7 +55,7 @@ type Overcommit struct {
 	*Services
 
 	overruns path.Overruns
-	measure  *Endpoint // endpoint whose round trip is to be measured, or nil
+	measure  *Endpoint // endpoint whose round trip TendOvercommit measures next, or nil
 }
 
 // Open allows more receive credits than buffers if the fabric can report overruns of its

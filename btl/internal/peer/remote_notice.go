@@ -24,7 +24,7 @@ func (f *Fragment) noticeDue() bool {
 // sendNotice sends the completion notification of a put whose chunks have been sent. sendNotice
 // returns the packet's length in bytes, or 0 if the packet cannot be sent at present.
 func (tx Sender) sendNotice(ep *Endpoint, f *Fragment) int {
-	c, to := &tx.Port.Command, ep.cmdAddr // tiny, so the notice may overtake the chunks of the put
+	c, to := &tx.Port.Command, ep.cmdAddr // the notice is tiny, and may overtake the chunks of the put
 	var tokens [1]reliability.Token
 	if ep.roomOn(c) <= 0 {
 		return 0

@@ -58,8 +58,8 @@ func (st *Sent) SendAgain() {
 
 func dead(v *liveness.Verdict) error { return fmt.Errorf("%w: %s", errs.ErrPeerDead, v.Why()) }
 
-// unreadGrace returns how much longer than usual a peer is not declared dead, because it is
-// possible that this side has not read the peer's latest packets.
+// unreadGrace returns the time by which a peer is declared dead later than usual, because this side
+// has possibly not read the peer's latest packets yet.
 func (st *Sent) unreadGrace() time.Duration {
 	if st.Port.Command.Left || st.Port.Data.Left {
 		return st.Config.PeerTimeout / 4
@@ -110,11 +110,11 @@ func (st *Sent) countResend(ep *Endpoint, t reliability.Token, cause reliability
 }
 
 // OnNack handles a Nack, with which the peer refuses a packet, and ends the fragment of the packet
-// with an error. An empty packet is sent with the sequence number of the refused packet, because
-// the peer must still receive this number. OnNack ignores three kinds of Nacks: for a packet that
-// is not in flight, for an empty packet, and for lack of memory for a packet that needs no memory.
-// A correct peer sends no such Nack. A peer that repeatedly refuses a packet without a valid reason
-// does not acknowledge the packet, and finally counts as dead.
+// with an error. An empty packet is sent with the sequence number of the refused packet, so that
+// the peer's receive window can advance past this number. OnNack ignores three kinds of Nacks,
+// which no correct peer sends: for a packet that is not in flight, for an empty packet, and for
+// lack of memory for a packet that needs no memory. A peer that repeatedly refuses a packet without
+// a valid reason does not acknowledge the packet, and finally counts as dead.
 func (st *Sent) OnNack(ep *Endpoint, h *frag.Header, payload []byte) {
 	t, ok := ep.Snd.Token(h.Seq)
 	if !ok || ep.Snd.Withheld(h.Seq) || st.Buffers.segs[t].void {
@@ -163,9 +163,8 @@ func (st *Sent) OnNack(ep *Endpoint, h *frag.Header, payload []byte) {
 	}
 }
 
-// onNackRecord ends those fragments in packet t whose tag has no handler at the peer with an error,
-// and retransmits the packet without these fragments. onNackRecord ignores a repeated or invalid
-// Nack.
+// onNackRecord fails those fragments in packet t whose tag has no handler at the peer, and
+// retransmits the packet without these fragments. onNackRecord ignores a repeated or invalid Nack.
 func (st *Sent) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) {
 	s := &st.Buffers.segs[t]
 	if !s.pack || s.void || s.strip {
@@ -262,7 +261,7 @@ func (st *Sent) OnNackCounted(ep *Endpoint, h *frag.Header, payload []byte) {
 // is the fragment before f in the list of fragments that wait for an ACK.
 func (st *Sent) resendWhole(ep *Endpoint, f, before *Fragment) {
 	if !f.large || f.put {
-		return // such a fragment needs no memory at the peer
+		return // a small fragment or a put needs no reassembly memory
 	}
 	st.Count[stats.CntRetransmitNack]++
 	ep.Counts.confirm.removeBehind(before, f)
@@ -273,7 +272,7 @@ func (st *Sent) resendWhole(ep *Endpoint, f, before *Fragment) {
 		busy = nil
 	}
 	ep.large.queue.insert(f, busy)
-	ep.Flushes.Again(f, 1, f.until, busy) // flushes that waited for f wait again
+	ep.Flushes.Again(f, 1, f.until, busy) // each Flush that waited for f waits again
 	st.Sched.Pauses.Begin(ep, &ep.Counts.pause, st.Clock.Now)
 	st.Sched.Rearm(ep)
 }

@@ -2,13 +2,13 @@ package peer
 
 import "gobtl/internal/mono"
 
-// Rest contains the time until which calls of Progress only poll, because nothing else is due.
-// Further fields of Rest contain the state that one call of Progress leaves to the next calls.
+// Rest contains the time until which calls of Progress only poll, because no timer, ACK or send is
+// due before. Three fields of Rest are state that one call of Progress leaves to the next calls.
 type Rest struct {
 	Until       mono.Time // until this time, a call that finds no packet only polls
-	resumeUntil mono.Time // the value of Until before the latest early delivery
-	exchanged   bool      // a message was sent at once after the latest early delivery
-	AskEnded    bool      // an operation has got its reply since the last reset
+	resumeUntil mono.Time // the value of Until before the latest call of Interrupt
+	exchanged   bool      // express has sent a message since the latest call of Interrupt
+	AskEnded    bool      // an operation has got its reply since the latest call of Interrupt
 }
 
 // Stir makes the next call of Progress examine the whole state.
@@ -18,8 +18,8 @@ func (rs *Rest) Stir() { rs.Until, rs.resumeUntil = 0, 0 }
 func (rs *Rest) Set(until mono.Time) { rs.Until = until }
 
 // Interrupt is called when a poll has found a completion. Interrupt ends the time in which calls of
-// Progress only poll. If the handler of the received packet does no more than send an answer,
-// ResumeUntil lets the next calls of Progress only poll again.
+// Progress only poll. If the handler of the received packet only sends a reply, the caller restores
+// the field Until from the result of ResumeUntil.
 func (rs *Rest) Interrupt() {
 	rs.resumeUntil, rs.exchanged, rs.AskEnded = rs.Until, false, false
 	rs.Until = 0

@@ -37,11 +37,11 @@ func (ob *Outbox) again(ep *Endpoint, what wants) error {
 // the time of a pass does not depend on the number of waiting endpoints.
 const roomLooks = 4
 
-// FindRoom examines some endpoints on which a call has returned ErrAgain. If such a call can
-// succeed at present, FindRoom queues a notification, and otherwise the endpoint goes to the end of
-// the list. The argument "found" of FindRoom says whether a poll has found a completion, which can
-// open a window or free room in a channel. If nothing has changed since all endpoints were
-// examined, one call examines one endpoint.
+// FindRoom examines some endpoints on which a call has returned ErrAgain. If a repetition of the
+// call can succeed at present, FindRoom queues a notification, and otherwise the endpoint goes to
+// the end of the list. The argument "found" of FindRoom says whether a poll has found a completion,
+// which can open a window or free room in a channel. If nothing has changed since all endpoints
+// were examined, one call examines one endpoint.
 func (ob *Outbox) FindRoom(found bool) {
 	waiting := ob.wanting.Len()
 	if ob.unseen = min(ob.unseen, waiting); waiting == 0 { // the usual case
@@ -65,11 +65,11 @@ func (ob *Outbox) FindRoom(found bool) {
 	}
 }
 
-// seekRoom makes the next calls of FindRoom examine all waiting endpoints, because resources have
-// become free.
+// After resources have become free, seekRoom makes the next calls of FindRoom examine all endpoints
+// on which a call has returned ErrAgain.
 func (ob *Outbox) seekRoom() { ob.unseen = math.MaxInt }
 
-// roomDue reports whether FindRoom has to examine further endpoints.
+// roomDue reports whether FindRoom has not examined all waiting endpoints yet.
 func (ob *Outbox) roomDue() bool { return ob.unseen > 0 && ob.wanting.Len() > 0 }
 
 // hasRoom reports whether a call that has returned ErrAgain would succeed if the application

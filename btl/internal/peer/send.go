@@ -33,7 +33,7 @@ func (tx Sender) Send(ep *Endpoint, now mono.Time, f *Fragment, how SendOptions)
 		return false, err
 	}
 	ep.Snd.Rest(tx.Clock.Now)
-	if f.size > ep.FragBytesMax { // the peer may have announced its limit after f was lent
+	if f.size > ep.FragBytesMax { // the peer may have announced its limit after Alloc or Prepare
 		return false, errs.ErrTooLarge
 	}
 	if f.Op != nil {
@@ -179,9 +179,9 @@ func (tx Sender) fastSend(ep *Endpoint, f *Fragment, unbatched bool) bool {
 	return true
 }
 
-// The method "quiet" reports whether a message that is too large for the command channel would be
-// the only packet in its batch. This is assumed if the endpoint has sent no packet in the present
-// epoch (a call of Progress, or the time between two calls), and has at most two packets in flight.
+// The method "quiet" reports whether a message that is too large for the command channel is
+// probably the only packet in its batch: the endpoint has at most two packets in flight, and has
+// sent no packet in the present epoch (a call of Progress, or the time between two calls).
 func (ep *Endpoint) quiet() bool {
 	const few = 2
 	return ep.sentIn != ep.All.Clock.Epoch && ep.Snd.InFlight() <= few
@@ -252,7 +252,7 @@ func (tx Sender) enqueue(ep *Endpoint, f *Fragment) {
 		tx.Recovery.Queue(f.seg)
 	}
 	f.large = f.isBye() || f.packetBytes() > ep.MTU()
-	if f.large && f.hasSeg { // the buffer was lent when packets were larger
+	if f.large && f.hasSeg { // Alloc has chosen the buffer when the MTU was larger
 		tx.Buffers.unfill(f)
 	}
 	if f.large && !ep.bulk() {

@@ -39,7 +39,8 @@ func (st *Sent) OnSack(ep *Endpoint, h *frag.Header, s *reliability.Sack) bool {
 
 // afterAck frees the send buffers of the acknowledged packets in "done", and reports whether the
 // acknowledgement covers only packets that were sent. If the peer acknowledges a packet that was
-// held back (numbered but not sent) to detect such peers, the endpoint ends with ErrBroken.
+// held back (numbered but not sent, as a test for optimistic ACKs), the endpoint ends with
+// ErrBroken.
 func (st *Sent) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token,
 	verdict reliability.AckVerdict,
 ) bool {
@@ -177,7 +178,7 @@ func (st *Sent) OnConfirm(ep *Endpoint, h *frag.Header) {
 }
 
 // chunksEnded subtracts the acknowledged chunks from the number of packets in flight of fragment f,
-// which may be nil. When the fragment has no packet in flight any more, it ends.
+// which may be nil. A fragment without packets in flight ends.
 func (st *Sent) chunksEnded(f *Fragment, chunks uint32) {
 	if f == nil || chunks == 0 {
 		return
@@ -256,8 +257,8 @@ func (st *Sent) GotAnswer(o *Operation, whole bool) {
 	st.unanswered(f)
 }
 
-// needsNoAck lets a get end before the acknowledgement of its request, because the reply has
-// arrived. The request of a get never shares its packet.
+// needsNoAck lets a get whose reply has arrived end before the acknowledgement of its request. The
+// request of a get never shares its packet.
 func (st *Sent) needsNoAck(f *Fragment) {
 	if f.Ep.ID.Counted || f.state != fragSent {
 		return

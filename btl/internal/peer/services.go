@@ -119,7 +119,7 @@ type counting struct {
 // closing is the state of a module that closes or drains.
 type closing struct {
 	Draining   bool      // no new endpoints are accepted
-	drainUntil mono.Time // then all endpoints end
+	drainUntil mono.Time // time at which all endpoints end
 }
 
 // Open prepares the services on a fabric Domain. If Open returns an error, the caller must close

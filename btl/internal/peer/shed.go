@@ -9,15 +9,15 @@ import (
 
 // Peers may hold reassembly memory only while their fragments make progress. When the module
 // refuses a peer's fragment for lack of memory, it checks the peers that hold memory. The module
-// ends the endpoint of a live peer whose fragments have hardly grown for PeerTimeout (see Stalled
-// of frag.Assembler), so that other peers can continue. The peer whose endpoint was ended gets a
-// Bye with the reason (frag.ByeShed). While nobody needs memory, a peer without progress keeps it.
+// ends the endpoint of a live peer whose fragments have received almost no bytes for PeerTimeout
+// (see Stalled of frag.Assembler), so that other peers can continue. The ended peer gets a Bye with
+// the reason (frag.ByeShed). If no peer lacks memory, a peer without progress keeps its memory.
 //
 // A peer whose next packet in sequence was refused for lack of memory cannot make progress, because
-// its window does not advance. The refusal excuses the fragment of the refused packet and later
-// fragments, but no earlier fragment. A sender sends all chunks of a fragment before the first
-// chunk of the next fragment. All chunks of an earlier fragment have therefore arrived, or will
-// never arrive.
+// its window does not advance. A refused packet explains the lack of progress of its fragment and
+// of later fragments, but not of earlier fragments. A sender sends all chunks of a fragment before
+// the first chunk of the next fragment, so that all chunks of earlier fragments have arrived, or
+// will never arrive.
 
 // The type "blocked" holds the latest refusal, for lack of memory, of the next packet in sequence
 // from a peer.
@@ -35,9 +35,9 @@ func (ep *Endpoint) blockedAt(now mono.Time, fragID uint32) {
 	*ep.blocked = blocked{now, fragID}
 }
 
-// The method "stalled" returns the memory, in bytes, for which the peer may be ended. This is the
-// memory of fragments that have made no progress after the time "since", except for the fragments
-// that could not make progress.
+// The method "stalled" returns the memory, in bytes, for which the peer may be ended. The result
+// does not include fragments that have made progress after the time "since", or that wait behind a
+// packet that this side has refused.
 func (ep *Endpoint) stalled(now, since mono.Time) int64 {
 	var b blocked
 	if ep.blocked != nil {
@@ -51,19 +51,19 @@ func (ep *Endpoint) stalled(now, since mono.Time) int64 {
 }
 
 // WantsMemory is called when the next packet in sequence from a peer was refused because the pool
-// lacks memory. A refusal that the refused peer alone has caused is no reason for this call. The
-// argument "refused" of WantsMemory is the endpoint of the peer whose packet was refused, and the
-// argument fragID is the fragment of the packet. Silent peers that hold memory are probed. Among
-// the live peers without progress, WantsMemory ends the endpoint of the peer that holds the most
-// memory. An endpoint is ended only if WantsMemory was also called earlier within the last
-// PeerTimeout, which shows that a peer keeps waiting for memory.
+// lacks memory. WantsMemory is not called if the peer of the refused packet alone uses up the
+// memory. The argument "refused" of WantsMemory is the endpoint of the peer whose packet was
+// refused, and the argument fragID is the fragment of the packet. Silent peers that hold memory are
+// probed. Among the live peers without progress, WantsMemory ends the endpoint of the peer that
+// holds the most memory. An endpoint is ended only if WantsMemory was also called earlier within
+// the last PeerTimeout, which shows that a peer keeps waiting for memory.
 func (en Endings) WantsMemory(refused *Endpoint, fragID uint32) {
 	en.Timers.Watches.AskSilent(liveness.Memory, func(ep *Endpoint) bool {
 		return ep.Asm.Active() > 0
 	})
 	now := en.Clock.Unpaused
 	if !refused.Asm.HasReserve() {
-		refused.blockedAt(now, fragID) // its window counts as blocked until now
+		refused.blockedAt(now, fragID) // the peer's window cannot advance at present
 	}
 	if now < en.Timers.shedAt {
 		return

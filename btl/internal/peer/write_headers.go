@@ -38,7 +38,7 @@ const (
 type packet struct {
 	frag.Header
 	ep   *Endpoint
-	frag *Fragment         // fragment that ends with the packet; in a Pack the first of several
+	frag *Fragment         // fragment that waits for the ACK, or nil; in a Pack the first one
 	seg  reliability.Token // the packet's send buffer
 }
 
@@ -235,7 +235,7 @@ func (wr *Writer) sendAck(ep *Endpoint) bool {
 	pkt := wr.Port.Arena.Bytes(b)
 	h := frag.Header{Kind: frag.KindAck, Conn: ep.ID.Peer.Tag}
 	h.Number = ep.Numbers.Take(&wr.Buffers.Source, c.Which, 1)
-	ep.Snd.Hasten(wr.Clock.Now) // this ACK possibly replaces the ACK in a lost reply
+	ep.Snd.Hasten(wr.Clock.Now) // the previous ACK was possibly in a reply that was lost
 	wr.takeAck(ep, &h)
 	if ep.asking {
 		ep.asking = false
@@ -282,8 +282,8 @@ func (wr *Writer) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 
 // SendNack sends the peer a Nack, which refuses the packet with sequence number n for the given
 // reason. If the argument "reason" of SendNack is NackRecord, the argument "tag" is the tag of the
-// refused messages in a shared packet. SendNack reports whether the channel had room for the Nack,
-// without which the Nack is not sent.
+// refused messages in a Pack. SendNack reports whether the channel had room for the Nack. Without
+// room, SendNack sends nothing.
 func (wr *Writer) SendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	c, to := ep.AckPath()
 	b, ok := wr.Buffers.TakeControl(c, to)

@@ -31,10 +31,10 @@ const (
 
 const (
 	smallBytes    = 512 // size of the largest handshake packet, which every connection proves
-	triesMax      = 9   // number of counted rounds, after which a doubt probes every 5 s
+	triesMax      = 9   // maximum of "tries"; a long test of the size in use then probes every 5 s
 	roundsMax     = 3   // number of rounds without an answer after which a size is given up
 	roundsMaxRuns = 6   // roundsMax in a test of the size in use, while packets arrive coalesced
-	lostMax       = 3   // number of packets lost in succession that start a doubt
+	lostMax       = 3   // number of packets lost in succession that start a test of the size in use
 
 	// baseProbes is the number of probes of the base size in each round, except the first round, of a
 	// test of the size in use. After the first round, a test sends several probes of the base size,
@@ -81,7 +81,7 @@ type Search struct {
 	Due    mono.Time // when Probes must be called next
 
 	askedAt    mono.Time // the latest round
-	DoubtSince mono.Time // when the doubt began
+	DoubtSince mono.Time // when the test of the size in use began
 	Stage      Stage
 	tries      uint8 // number of rounds since the latest answer
 	tops       uint8 // number of rounds that have probed the devices' size
@@ -89,10 +89,10 @@ type Search struct {
 	proven     bool // a probe of the base size was answered since the secret was drawn
 	small      bool // a probe of the smallest size was answered
 	holes      uint32
-	ran        int32 // largest arrived packet that was coalesced and sent since the doubt began
+	ran        int32 // largest coalesced packet that was sent since DoubtSince and has arrived
 	// The field "lost" of a Search counts the packets lost in succession, and the field
-	// "lostUncoalesced" counts only those that were sent without coalescing. The arrival of a packet
-	// that was coalesced with more packets does not reset the field "lostUncoalesced".
+	// "lostUncoalesced" counts only the lost packets that were sent without coalescing. The arrival of
+	// a packet that was coalesced with more packets does not reset the field "lostUncoalesced".
 	lost, lostUncoalesced losses
 }
 
@@ -339,7 +339,7 @@ func (p *Search) trust(now mono.Time) {
 
 // PacketLost is called when a packet is retransmitted, because the packet or its ACK was lost. The
 // argument "uncoalesced" of PacketLost says whether the lost packet was sent without coalescing.
-// PacketLost reports whether the loss starts a test whether the path still carries the size in use.
+// PacketLost returns true if the loss starts a test of the datagram size in use.
 func (p *Search) PacketLost(now mono.Time, sizeBytes int, uncoalesced bool, secret uint64) bool {
 	if !Tells(sizeBytes, p.Size) || p.Stage == Doubting {
 		return false

@@ -22,7 +22,7 @@ const AnswersMax = 8
 
 // CancelAfter is the time after which the removal of an unused address is allowed to cancel the
 // remaining sends to this address. CancelAfter is long enough for a live peer to accept the packets
-// of these sends.
+// of the remaining sends.
 const CancelAfter = time.Second
 
 // leavingAddr is an address that is removed as soon as the last sends to it have completed.

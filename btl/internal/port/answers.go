@@ -8,7 +8,8 @@ import (
 
 // answerBound limits the answers to addresses that are not proven. If an address is forged and its
 // host does not exist, the kernel can keep each answer to this address in the socket's send buffer
-// for seconds. If such answers filled the send buffer, no packet could be sent to any peer.
+// for seconds. If answers to forged addresses filled the send buffer, no packet could be sent to
+// any peer.
 type answerBound struct {
 	backlogger fabric.Backlogger // nil if the provider does not know the use of the send buffer
 	askedAt    Time              // time of the latest call of Backlog
@@ -25,7 +26,7 @@ const (
 	// pause of crowdedPause. With one answer in each crowdedPause, 60 answers are sent in the three
 	// seconds for which Linux tries to find a host, and they use less than 50 KB of the send buffer.
 	// Answers are not stopped completely, because the send buffer can be crowded by packets to
-	// connected peers, and new peers must still get answers in this case.
+	// connected peers, and new peers need answers even while the send buffer is crowded.
 	crowdedPause = 50 * time.Millisecond
 )
 

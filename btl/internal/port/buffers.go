@@ -152,8 +152,9 @@ func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 }
 
 // MayTakeControl reports whether the limits allow one more control packet to an address. The
-// packets to one address may use at most as many control buffers as are free. This limit leaves
-// buffers for packets to live peers if the fabric holds the buffers of packets to a stopped peer.
+// packets to one address may use at most as many control buffers as are free. The limit for each
+// address leaves buffers for packets to live peers, if the fabric does not complete the sends to a
+// stopped peer.
 func (b *buffers) MayTakeControl(to fabric.Addr) bool {
 	free := len(b.FreeCtl)
 	if free > ControlBuffers/2 { // the common case is that more buffers are free than busy

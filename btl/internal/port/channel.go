@@ -46,7 +46,7 @@ type Channel struct {
 
 	Batch       []fabric.Send // to be posted; its capacity never grows
 	Posted      int           // sends that are not complete
-	total       uint64        // sends ever posted that complete later
+	total       uint64        // sends ever posted that did not complete during Post
 	apart       bool          // a packet of the batch must be posted in a separate call
 	Stuck       bool          // in the latest poll, the fabric did not accept the whole batch
 	tried       int           // packets that the fabric did not accept in the latest Post

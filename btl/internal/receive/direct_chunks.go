@@ -12,16 +12,18 @@ import (
 	"gobtl/frag"
 )
 
-// chunkCame updates the endpoint's expectation of the next chunk, when the chunk with the header h
-// has arrived. The argument "whole" of chunkCame says whether the fragment is complete.
+// chunkCame updates the prediction which chunk the endpoint's peer sends next
+// (landing.Expectation), after the chunk with the header h has arrived. The argument "whole" of
+// chunkCame says whether the chunk has completed its fragment.
 func (ld *DirectChunks) chunkCame(ep *peer.Endpoint, h *frag.Header, whole bool) {
 	if x := ep.Expected(ld.lands(ep)); x != nil {
 		ld.Plan.ChunkCame(x, h, whole)
 	}
 }
 
-// pieceCame updates the endpoint's expectation of the next chunk, when the beginning or the end of
-// a large fragment has arrived in a shared packet.
+// pieceCame updates the prediction which chunk the endpoint's peer sends next
+// (landing.Expectation), after the beginning or the end of a large fragment has arrived in a Pack
+// (a packet with data of several fragments).
 func (ld *DirectChunks) pieceCame(ep *peer.Endpoint, h *frag.Header, whole bool) {
 	if left := h.SizeBytes - h.OffsetBytes - uint32(h.PayloadLen); !whole && ld.Plan.Worth(left) {
 		ld.chunkCame(ep, h, false)
@@ -30,8 +32,8 @@ func (ld *DirectChunks) pieceCame(ep *peer.Endpoint, h *frag.Header, whole bool)
 	}
 }
 
-// putCame updates the endpoint's expectation of the next chunk, when a packet of a put, with the
-// header h, was accepted.
+// putCame updates the prediction which chunk the endpoint's peer sends next (landing.Expectation),
+// after this side has accepted a packet of a put, with the header h.
 func (ld *DirectChunks) putCame(ep *peer.Endpoint, h *frag.Header) {
 	if h.Kind != frag.KindChunk {
 		return
@@ -41,8 +43,9 @@ func (ld *DirectChunks) putCame(ep *peer.Endpoint, h *frag.Header) {
 	}
 }
 
-// PollChunks polls the channel that carries chunks. If a chunk is expected, PollChunks first tells
-// the provider the memory to which the payload of this chunk belongs.
+// PollChunks polls the channel that carries chunks. If the Plan predicts which chunk arrives next,
+// PollChunks first gives the provider the final memory of this chunk's payload, so that the
+// provider can write the payload there without a copy.
 func (ld *DirectChunks) PollChunks(limit int) (got int, err error) {
 	var mem []byte
 	if x := ld.Plan.Next(limit > 1); x != nil {
@@ -51,8 +54,8 @@ func (ld *DirectChunks) PollChunks(limit int) (got int, err error) {
 	return ld.Plan.Poll(ld.Clock.Now, limit, mem)
 }
 
-// memoryOf returns the final memory of the chunks that are expected next from an endpoint's peer,
-// or nil if the provider cannot write to it directly.
+// memoryOf returns the final memory of the chunks that the peer of x.Of is predicted to send next,
+// or nil if the provider cannot write to this memory directly.
 func (ld *DirectChunks) memoryOf(x *landing.Expectation[*peer.Endpoint]) []byte {
 	ep := x.Of
 	if ep.ID.State != peer.StateConnected {
@@ -115,8 +118,9 @@ func (ld *DirectChunks) receiveLanded(c *port.Channel, comps []fabric.Completion
 }
 
 // receiveMessageLanded accepts a chunk of a message that the provider has written directly to its
-// final memory. Before this memory is used for a different purpose, the payloads of unexpected
-// packets are copied from it to their receive buffers.
+// final memory. Before receiveMessageLanded delivers the complete message, it copies the payloads
+// of all later packets of the same poll from the memory of direct receive to the receive buffers of
+// these packets.
 func (ld *DirectChunks) receiveMessageLanded(c *port.Channel, ep *peer.Endpoint, h *frag.Header,
 	comps []fabric.Completion,
 ) bool {

@@ -96,8 +96,8 @@ func refuses(ep *peer.Endpoint) bool {
 	return ep.Refusals.Any() || ep.ID.Counted && ep.Counts.Inbound.Refuses()
 }
 
-// refusedBefore reports whether a chunk belongs to a refused fragment, and drops or refuses the
-// chunk in this case.
+// If this side has refused an earlier chunk of the same fragment, refusedBefore drops or refuses
+// the chunk and returns true. Otherwise, refusedBefore returns false.
 func (rx *Receiver) refusedBefore(in *arrival) bool {
 	if in.ep.ID.Counted {
 		return rx.refusedBeforeCounted(in)
@@ -106,8 +106,8 @@ func (rx *Receiver) refusedBefore(in *arrival) bool {
 }
 
 // assemble adds a chunk to its fragment. The first result of assemble is the fragment if the chunk
-// has completed it, and otherwise nil. The second result of assemble says whether the chunk was
-// accepted.
+// has completed the fragment, and otherwise nil. The second result of assemble says whether the
+// chunk was accepted.
 func (rx *Receiver) assemble(in *arrival) (*frag.Message, bool) {
 	if in.ep.ID.Counted {
 		return rx.assembleCounted(in)
@@ -129,8 +129,8 @@ func (rx *Receiver) nacked(in *arrival) {
 }
 
 // lands reports whether the provider can write chunks from this endpoint's peer directly to their
-// final memory. Only one of the two channels supports direct receive (of chunks to their final
-// memory).
+// final memory. Of the command channel and the data channel, only one supports direct receive, in
+// which the provider writes the payload of a chunk to its final memory without a copy.
 func (ld *DirectChunks) lands(ep *peer.Endpoint) bool {
 	on := &ld.Port.Data
 	if ep.ID.Counted {

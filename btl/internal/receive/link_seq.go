@@ -29,13 +29,14 @@ func (rx *Receiver) notAccepted(ep *peer.Endpoint, place reliability.Verdict) {
 	}
 }
 
-// notAdded handles a chunk that could not be added to its fragment. If memory or a slot for
-// fragments was lacking, a Nack tells the peer to send the chunk again later. The module tries to
-// free memory of a different peer only if the chunk is the next in sequence, and the chunk's peer
-// itself has not caused the lack of memory. A chunk that is not the next in sequence does not need
-// this memory, because the last part of the memory is reserved for chunks that arrive in order. If
-// the slot for the chunk's fragment was in use, the fragment in this slot has ended, and the next
-// copy of the chunk gets the slot.
+// notAdded handles a chunk that could not be added to its fragment. If reassembly memory or a slot
+// for fragments was lacking, a Nack tells the peer to retransmit the chunk later. The module frees
+// reassembly memory of a different peer only if two conditions are met: the chunk is the next in
+// sequence, and the chunk's peer itself has not caused the lack of memory. For a chunk that arrives
+// out of order, no memory is freed, because the last part of the reassembly memory is reserved for
+// chunks that arrive in order. If the slot for the chunk's fragment was in use, notAdded discards
+// the fragment that occupies the slot, which the peer has already ended with an error. The
+// retransmitted chunk then gets the free slot.
 func (rx *Receiver) notAdded(in *arrival, err error) {
 	rx.drop(stats.CntDropReassembly)
 	in.ep.Rcv.AskAck(rx.Clock.Now, 0)
@@ -53,7 +54,8 @@ func (rx *Receiver) notAdded(in *arrival, err error) {
 	}
 }
 
-// blockedBy returns the fragment for which a refused packet lacks memory.
+// blockedBy returns the id of the fragment that lacks reassembly memory, so that a packet was
+// refused.
 func (rx *Receiver) blockedBy(in *arrival) (fragID uint32) {
 	if in.Kind == frag.KindChunk {
 		return in.FragID

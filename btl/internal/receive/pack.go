@@ -18,9 +18,10 @@ type Records struct {
 	refusedTags inbound.Tags   // tags without a handler in the Pack that is being received
 }
 
-// accept accepts a shared packet (Pack), and delivers its fragments in the order in which they were
-// sent. If a handler ends the endpoint, the remaining fragments of the shared packet are dropped.
-// If a handler removes the handler of a tag, the remaining fragments with this tag are dropped.
+// accept accepts a Pack (a packet with several fragments), and delivers its fragments in the order
+// in which they were sent. If a handler ends the endpoint, the remaining fragments of the Pack are
+// dropped. If a handler removes the handler of a tag, the remaining fragments of the Pack with this
+// tag are dropped.
 func (rc *Records) accept(in *arrival) {
 	if !rc.admit(in) {
 		return
@@ -47,9 +48,10 @@ func (rc *Records) accept(in *arrival) {
 	}
 }
 
-// acceptLast accepts the last record (fragment) of a shared packet, and then the packet as a whole.
-// Until all fragments of the shared packet are delivered, no reply may acknowledge the packet,
-// because an Abort in a handler can prevent the delivery of the remaining fragments.
+// acceptLast marks a Pack (a packet with several fragments) as received, and then delivers the last
+// fragment of the Pack. As soon as a Pack is marked as received, a message that a handler sends can
+// carry the ACK of the Pack. A Pack is not marked as received earlier, because a handler that calls
+// Abort prevents the delivery of the fragments after its own.
 func (rc *Records) acceptLast(in *arrival, tag uint8, isPiece bool, data []byte) {
 	taken := in.ep.ID.State == peer.StateConnected
 	if taken {
@@ -78,8 +80,8 @@ func (rc *Records) acceptRecord(ep *peer.Endpoint, tag uint8, isPiece bool, data
 	}
 }
 
-// admit checks the tags in a Pack (shared packet), and reports whether the records of the Pack may
-// be delivered.
+// admit checks the tags in a Pack (a packet with several fragments), and reports whether the
+// fragments of the Pack may be delivered.
 func (rc *Records) admit(in *arrival) bool {
 	if in.ep.ID.Counted {
 		return rc.admitCounted(in)
@@ -108,9 +110,10 @@ func (rc *Records) admitSequenced(in *arrival) bool {
 	return !pieces.Any() && !refuses(ep) || rc.admitPieces(in)
 }
 
-// wholeRecords returns the length of the longest beginning of a shared packet's payload in which
-// every record is a whole fragment with a handler. In most Packs, all records are whole fragments
-// with a handler, so that the result of wholeRecords is the length of the payload.
+// wholeRecords returns the length in bytes of the longest prefix of a Pack's payload in which every
+// record is a whole fragment whose tag has a handler. In most Packs, every record is a whole
+// fragment whose tag has a handler, so that the result of wholeRecords is the length of the whole
+// payload.
 func (rx *Receiver) wholeRecords(payload []byte) (at int) {
 	for at < len(payload) {
 		tag, isPiece, end := frag.RecordAt(payload, at)
@@ -122,10 +125,10 @@ func (rx *Receiver) wholeRecords(payload []byte) (at int) {
 	return at
 }
 
-// admitCounted checks the tags of the messages in a shared packet before delivery. This side
-// refuses the messages whose tag has no handler, with one Nack for each tag. The messages of the
-// shared packet whose tag has a handler are delivered. If the shared packet is invalid,
-// admitCounted ends the endpoint and returns false, and otherwise it returns true.
+// admitCounted checks the tags of the messages in a Pack (a packet with several messages) before
+// their delivery. This side refuses the messages whose tag has no handler, with one Nack for each
+// tag. The messages whose tag has a handler are delivered. If the Pack is invalid, admitCounted
+// ends the endpoint and returns false, and otherwise it returns true.
 func (rc *Records) admitCounted(in *arrival) bool {
 	ep, refused := in.ep, &rc.refusedTags
 	*refused = inbound.Tags{}
@@ -144,8 +147,8 @@ func (rc *Records) admitCounted(in *arrival) bool {
 	return true
 }
 
-// admitPieces reserves memory for each part of a large fragment in a received shared packet
-// (inbound.Pieces), and reports whether the shared packet can be accepted.
+// admitPieces reserves reassembly memory for each part of a large fragment in a received Pack
+// (inbound.Pieces), and reports whether the Pack can be accepted.
 func (rc *Records) admitPieces(in *arrival) bool {
 	ep := in.ep
 	ep.Refusals.CameWithout(in.Seq, &rc.pieces, &ep.Asm)
@@ -158,18 +161,18 @@ func (rc *Records) admitPieces(in *arrival) bool {
 	return err == nil
 }
 
-// tooLongPiece reports whether a piece (part of a large fragment) belongs to a fragment longer than
-// the handler of its tag accepts.
+// tooLongPiece reports whether a piece (part of a large fragment) belongs to a fragment that is
+// longer than the handler of the fragment's tag accepts.
 func (rc *Records) tooLongPiece(h *frag.Header) bool {
 	return rc.tooLong(h) && h.SizeBytes > uint32(h.FirstBytes)+uint32(h.ChunkBytes)
 }
 
-// acceptPiece adds a piece (part of a large fragment) in the received shared packet to its
-// fragment, and delivers the fragment if it is complete. The argument "at" of acceptPiece is the
-// index of the piece in the shared packet.
+// acceptPiece adds a piece (part of a large fragment) of the received Pack to its fragment, and
+// delivers the fragment if it is complete. The argument "at" of acceptPiece is the index of the
+// piece among the pieces of the Pack.
 func (rc *Records) acceptPiece(ep *peer.Endpoint, at int) {
 	h, msg, ok := rc.pieces.Add(&ep.Asm, at)
-	if !ok { // the fragment has failed, or a handler has ended the endpoint meanwhile
+	if !ok { // the fragment was refused, or a handler of this Pack has ended the endpoint
 		rc.Count[stats.CntRecordsDropped]++
 		return
 	}
@@ -179,7 +182,7 @@ func (rc *Records) acceptPiece(ep *peer.Endpoint, at int) {
 	case msg == nil:
 	case rc.handlers[h.Tag] != nil:
 		rc.deliverWhole(ep, msg)
-	default: // a handler has removed the handler of this tag meanwhile
+	default: // a handler of this Pack has removed the handler of this tag
 		rc.Count[stats.CntRecordsDropped]++
 		msg.Release()
 	}

@@ -48,8 +48,8 @@ func (as *Asides) receive(c *port.Channel, in *arrival) {
 	}
 }
 
-// onPing replies to a Ping with a Pong on the same channel. If the peer sends too many Pings, or if
-// no buffer is free for the Pong, onPing drops the Ping.
+// onPing replies to a Ping with a Pong on the same channel. If the peer exceeds the limit on Pings
+// (path.Path.MayPong), or if no buffer is free for the Pong, onPing drops the Ping.
 func (as *Asides) onPing(c *port.Channel, in *arrival) {
 	ep := in.ep
 	ep.Life.Heard(as.Clock.Unpaused, int(as.via))
@@ -62,8 +62,8 @@ func (as *Asides) onPing(c *port.Channel, in *arrival) {
 	as.Count[stats.CntRecvPing]++
 }
 
-// onPong processes the reply to a Ping. The Ping was either a round-trip measurement or a path MTU
-// probe. A Pong that answers no Ping of this side is dropped.
+// onPong processes the reply to a Ping. A Pong answers a Ping for a round-trip measurement, or a
+// path MTU probe. A Pong that answers no Ping of this side is dropped.
 func (as *Asides) onPong(in *arrival) {
 	ep := in.ep
 	nonce := frag.NonceOf(in.payload)
@@ -99,7 +99,7 @@ func (as *Asides) onPart(in *arrival) {
 		as.notAccepted(ep, place)
 		return
 	}
-	if as.Arrivals.Full() { // the packet can have many messages, and the peer sends the Part again
+	if as.Arrivals.Full() { // the packet may contain many messages; the peer retransmits the Part
 		as.partRefused(in)
 		return
 	}
@@ -119,9 +119,10 @@ func (as *Asides) onPart(in *arrival) {
 
 // expire discards each packet that is still incomplete although its first Part (slice) arrived more
 // than PeerTimeout ago. Without the method "expire", a peer that never sends the missing Parts
-// (slices) of a packet would occupy memory until its endpoint ends. While incomplete packets are
-// left, the method "expire" is called again after PressAfter. The method "expire" has one deadline
-// for all packets, because each call scans all endpoints.
+// (slices) of a packet would occupy memory until its endpoint ends. As long as a packet is
+// incomplete, the method "expire" is called again after the time PressAfter. All incomplete packets
+// together have one deadline for the next call, because each call of the method "expire" scans all
+// endpoints.
 func (as *Asides) expire() {
 	now := as.Clock.Now
 	if now < as.expireAt {

@@ -27,15 +27,15 @@ type arrival struct {
 // Progress updates the receive state.
 type deferredReceive struct {
 	on      *port.Channel
-	tag     uint64 // of the endpoint, which may have ended meanwhile
+	tag     uint64 // connection tag of an endpoint that may have ended since ReceiveFast
 	hdr     frag.Header
 	buf     fabric.Buf
 	Pending bool
 }
 
 // decode parses a packet's header into the arrival "in", and looks up the endpoint. The result of
-// decode says whether the caller must process the packet. decode returns false for a packet that it
-// has dropped and counted, and for a handshake packet, which it has processed.
+// decode says whether the caller must process the packet. For a handshake packet, which decode
+// processes itself, and for a packet that decode drops and counts, the result is false.
 func (rx *Receiver) decode(c *port.Channel, comp *fabric.Completion, in *arrival) bool {
 	rx.Count[stats.CntReceived]++
 	if comp.Errno != 0 {
@@ -117,7 +117,8 @@ func (rx *Receiver) OnHandshake(c *port.Channel, comp *fabric.Completion, h *fra
 	}
 }
 
-// onForeign answers a Hello of a foreign protocol version with a Reject.
+// onForeign sends a Reject as the reply to a Hello of a protocol version that this side does not
+// support.
 func (rx *Receiver) onForeign(c *port.Channel, comp *fabric.Completion, pkt []byte) {
 	f, ok := frag.ForeignHello(pkt)
 	if !ok {
@@ -127,7 +128,7 @@ func (rx *Receiver) onForeign(c *port.Channel, comp *fabric.Completion, pkt []by
 	if source := c.AppendSource(rx.seen[:0], comp); len(source) > 0 {
 		to = source
 	} else {
-		c = &rx.Port.Command // the Hello has the address of this channel
+		c = &rx.Port.Command // f.CommandName is an address for the command channel
 	}
 	rx.Handshakes.Reject(frag.Probe(c.Which), to, f.Tag, f.Version,
 		frag.Reject{Reason: frag.RejectVersion, Nonce: f.Nonce})
@@ -196,8 +197,9 @@ func (rx *Receiver) onSack(in *arrival) bool {
 }
 
 // ReceiveFast delivers a fragment that arrived in one packet, or a put with its notification,
-// before the receive state is updated. ReceiveFast reports whether this early delivery is possible
-// for the packet, and changes nothing if it is not possible.
+// before the receive state is updated. ReceiveFast reports whether it has handled the packet. If
+// ReceiveFast must not handle the packet before the update of the receive state, it changes nothing
+// and returns false.
 func (rx *Receiver) ReceiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	if comp.Errno != 0 || int(comp.Len) > rx.Port.Arena.Size() || rx.booksFirst {
 		return false

@@ -25,17 +25,17 @@ type Receiver struct {
 
 	Count      *stats.Values // of Services
 	handlers   [256]Handler
-	mostBytes  [256]uint32 // largest fragment in chunks; 0: no limit
+	mostBytes  [256]uint32 // maximum size of a fragment that arrives in chunks; 0: no limit
 	Keeping    keep.Store  // received data that handlers have kept
 	Arrivals   keep.Queue[*peer.Endpoint]
 	Direct     DirectChunks
-	booksFirst bool // no early delivery: a reply carries the ACK of its request
+	booksFirst bool // ReceiveFast is off, so that a reply carries the ACK of its request
 	records    Records
 	asides     Asides
 	Deferred   deferredReceive
 
 	via        port.Which                // channel of the packet that is being received
-	queuedMost time.Duration             // longest time that the packets being handled waited unread
+	queuedMost time.Duration             // longest wait of the present packets for the poll
 	seen       [fabric.MaxNameBytes]byte // source of the packet that is being processed
 	sack       frag.Sack                 // of onSack
 	sackWords  [frag.WindowMax / 64]uint64
@@ -46,7 +46,7 @@ type Receiver struct {
 }
 
 // DirectChunks lets the provider write the payloads of expected chunks of large fragments directly
-// to their final memory (package landing). DirectChunks then accepts the packets whose payloads the
+// to their final memory (package landing). DirectChunks also accepts the packets whose payloads the
 // provider has written directly to their final memory. Chunks arrive on the data channel or, over a
 // reliable fabric, on the command channel.
 //
@@ -59,8 +59,8 @@ type DirectChunks struct {
 }
 
 // Init prepares a Receiver for the endpoints of the Services "all", whose port must be open. The
-// argument keptBytesMax of Init is the maximum total size, in bytes, of kept fragments that arrived
-// in several packets.
+// argument keptBytesMax of Init is the maximum total size, in bytes, of the fragments of several
+// packets that the application keeps after their handlers have returned.
 func (rx *Receiver) Init(all *peer.Services, keptBytesMax int64) {
 	rx.Services, rx.Count = all, all.Counters()
 	rx.Direct.Receiver, rx.records.Receiver, rx.asides.Receiver = rx, rx, rx
@@ -92,17 +92,17 @@ func (rx *Receiver) Limit(tag uint8, mostBytes uint32) { rx.mostBytes[tag] = mos
 // Handles reports whether a tag has a handler.
 func (rx *Receiver) Handles(tag uint8) bool { return rx.handlers[tag] != nil }
 
-// BookFirst sets whether the Receiver updates the receive state before each call of a handler (no
-// early delivery).
+// BookFirst sets whether the Receiver updates the receive state before each call of a handler. If
+// it does, ReceiveFast delivers no packet.
 func (rx *Receiver) BookFirst(on bool) { rx.booksFirst = on }
 
-// Waited sets an upper bound for the time that the packets to be processed next have waited in the
-// receive queue.
+// Waited sets an upper bound for the time for which the packets that are processed next have waited
+// in the fabric's receive queue.
 func (rx *Receiver) Waited(queuedMost time.Duration) { rx.queuedMost = queuedMost }
 
-// DeferredCounted reports whether ReceiveFast has delivered a packet that now only has to be
-// counted. Such a packet has arrived on the command channel of a reliable fabric, from a peer whose
-// handshake is complete.
+// DeferredCounted reports whether FinishDeferred only has to count the packet that ReceiveFast has
+// delivered, because the packet has arrived on the command channel of a reliable fabric, from a
+// peer whose handshake is complete.
 func (rx *Receiver) DeferredCounted() bool {
 	d := &rx.Deferred
 	if !d.Pending || d.on != &rx.Port.Command {
@@ -116,7 +116,8 @@ func (rx *Receiver) DeferredCounted() bool {
 // incomplete.
 func (rx *Receiver) PartsDeadline() mono.Time { return rx.asides.expireAt }
 
-// ExpireParts discards the Parts (slices) of packets that have been incomplete for too long.
+// ExpireParts discards the Parts (slices) of packets that have been incomplete for longer than
+// PeerTimeout.
 func (rx *Receiver) ExpireParts() { rx.asides.expire() }
 
 // PartsBytes returns the memory, in bytes, of incomplete packets that arrive in Parts (slices).

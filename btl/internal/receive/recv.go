@@ -111,8 +111,8 @@ func (rx *Receiver) checkBye(ep *peer.Endpoint) {
 	}
 }
 
-// onLastWord ends the endpoint if the packet is the Bye of an abort with the right sequence number,
-// and reports whether it has done so.
+// If the packet is the Bye of an aborted connection, with a sequence number that the peer can use
+// next, onLastWord ends the endpoint and returns true. Otherwise, onLastWord returns false.
 func (rx *Receiver) onLastWord(in *arrival) bool {
 	ep := in.ep
 	if in.Kind != frag.KindFrag || in.Tag != frag.TagBye || in.Flags&frag.FlagPut != 0 ||

@@ -10,9 +10,9 @@ import (
 )
 
 // acceptRemote accepts a packet of a memory operation if the peer has the right to the operation,
-// and performs the operation before it returns. If no send buffer is free, the bytes that a get
-// requests are sent after acceptRemote has returned. For gets, the method getFast must test the
-// same conditions as acceptRemote.
+// and performs the operation before acceptRemote returns. If no send buffer is free, the reply to a
+// get is queued, and is sent after acceptRemote has returned. For gets, the method getFast must
+// test the same conditions as acceptRemote.
 func (rx *Receiver) acceptRemote(in *arrival) {
 	ep, h := in.ep, &in.Header
 	p := ep.Remote
@@ -83,8 +83,9 @@ func (rx *Receiver) notify(ep *peer.Endpoint, n *remote.Notice) {
 // that the request was accepted.
 
 // getFast processes the received packet in rx.Deferred, if the packet is the request of a get or a
-// reply with all bytes of a get. getFast reports whether it has processed the packet, and otherwise
-// changes nothing. The method acceptRemote must test the same conditions as getFast.
+// reply with all bytes of a get. getFast reports whether it has processed the packet. If getFast
+// returns false, it has changed nothing. The method acceptRemote must test the same conditions as
+// getFast.
 func (rx *Receiver) getFast(
 	c *port.Channel, comp *fabric.Completion, ep *peer.Endpoint, payload []byte,
 ) bool {

@@ -96,9 +96,8 @@ func (p *Peer[F]) Answered(o *Operation[F]) bool {
 	return true
 }
 
-// HasNoPlace reports whether an operation must wait for the end of a previous operation. Only a put
-// in chunks with a notification can have to wait, for the end of a previous put in chunks with a
-// notification.
+// HasNoPlace reports whether the operation is a put in chunks with a notification, and must wait
+// because a previous put in chunks with a notification still uses its slot.
 func (p *Peer[F]) HasNoPlace(o *Operation[F]) bool {
 	return o.Code == frag.OpPart && !o.numbered && p.places&place(p.lastPut+1) != 0
 }

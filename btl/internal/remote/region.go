@@ -76,7 +76,7 @@ func (r *Region[F]) Reader() *Operation[F] {
 // complete, or nil if they complete no get.
 func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
 	o := r.get
-	if o == nil || !o.waits { // ended or not sent yet, so the handle is unknown
+	if o == nil || !o.waits { // no peer knows the handle, as the get has ended or was not sent
 		return nil
 	}
 	if o.arrived += uint32(sizeBytes); o.arrived < uint32(len(r.mem)) {

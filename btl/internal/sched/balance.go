@@ -4,7 +4,7 @@ package sched
 // both kinds wait to be sent. The numbers of bytes sent from small and from large fragments differ
 // by at most about a quantum.
 type Balance struct {
-	ahead int // bytes of small fragments to be sent before the turn of large ones
+	ahead int // bytes of small fragments that may be sent before the turn of large ones
 }
 
 // Init allows quantumBytes of small fragments to be sent before the first large fragment.

@@ -15,8 +15,8 @@
 //   - Package sched does not use packets or windows. The caller of package sched decides whether a
 //     flow is allowed to send.
 //   - If a packet exceeds the deficit of a flow, it is sent nevertheless, and the excess is
-//     subtracted from the flow's next quantum. Therefore the size of a packet need not be known
-//     before it is sent.
+//     subtracted from the flow's next quantum. Because a packet may exceed the deficit, the
+//     scheduler need not know the size of a packet before the packet is sent.
 //   - A Balance divides the turns of one endpoint between its small and its large fragments.
 //
 // To read the code, begin with RoundRobin. Only one goroutine may use the types of package sched.

@@ -3,10 +3,10 @@
 //
 // With the dynamic thresholds of Choudhury and Hahne (1998), each endpoint may hold at most as many
 // items as are free. A part of the resource, the reserve, is only for endpoints that hold few
-// items. Without a reserve for these endpoints, stalled peers would use up the resource. Endpoints
-// that hold few items share the first half of the reserve by a dynamic threshold. The second half
-// of the reserve is only for endpoints that hold no item, so that many peers can stall before the
-// resource is used up.
+// items. Without the reserve, the endpoints of stalled peers could together use up the resource.
+// Endpoints that hold few items share the first half of the reserve by a dynamic threshold. The
+// second half of the reserve is only for endpoints that hold no item, so that many peers can stall
+// before the resource is used up.
 //
 //	|<----------------------- all ----------------------->|
 //	|  held, by all  |    free    |         reserve       |
@@ -53,7 +53,8 @@ func (h *Host) Endpoints() int {
 	return h.endpoints
 }
 
-// Sole says which endpoints have no others beside them.
+// Sole says whether the module has only one endpoint, and whether all its endpoints belong to one
+// host.
 type Sole struct {
 	Endpoint bool // the endpoint is the only one
 	Host     bool // all endpoints belong to the same host
@@ -69,8 +70,8 @@ func MayTake(held int32, ofHost Items, free, all int, sole Sole) bool {
 
 // NewcomersShare sets the size of the reserve (the items for endpoints that hold few items), which
 // is 1/NewcomersShare of all items. While only items of the reserve are free, an endpoint may hold
-// at most as many items as 1/NewcomersShare of the free items in the first half of the reserve, but
-// always one.
+// one item, or at most 1/NewcomersShare of the free items in the first half of the reserve, if this
+// is more.
 const NewcomersShare = 8
 
 // MayHave reports whether an endpoint may take one more item. The argument "held" of MayHave is the

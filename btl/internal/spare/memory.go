@@ -25,8 +25,8 @@ type Memory struct {
 const wasteFactor = 2
 
 // Take returns a slice of sizeBytes. Take uses the most recently used idle memory whose capacity is
-// at least sizeBytes and at most wasteFactor times sizeBytes. If no idle memory has such a
-// capacity, Take allocates new memory.
+// at least sizeBytes and at most wasteFactor times sizeBytes. If the pool contains no idle memory
+// of a suitable capacity, Take allocates new memory.
 func (m *Memory) Take(sizeBytes int) []byte {
 	for i := len(m.idle) - 1; i >= 0; i-- {
 		if mem := m.idle[i]; sizeBytes <= cap(mem) && cap(mem) <= wasteFactor*sizeBytes {

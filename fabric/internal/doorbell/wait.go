@@ -67,7 +67,7 @@ func (b *Bell) Wait(timeout time.Duration, pollable func() bool) {
 // "pollable" returns true, or if Wake was called, Arm returns false, and the caller should poll.
 func (b *Bell) Arm(pollable func() bool) bool {
 	select {
-	case <-b.ring: // left over from an earlier sleep, whose cause is checked below
+	case <-b.ring: // discards a ring from the time of an earlier sleep
 	default:
 	}
 	b.asleep.Store(true)

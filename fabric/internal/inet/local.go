@@ -31,7 +31,7 @@ type Local struct {
 	MTUBytes int // of the device, with IP headers
 	Network  netip.Prefix
 	Addr     netip.Addr // with zone if it is link-local
-	Ports    [2]uint16  // of the first two endpoints, 0 for any; all others have any
+	Ports    [2]uint16  // of the first two endpoints; 0: any free port, as for all other endpoints
 	Port     uint16     // of the endpoint that is being opened
 
 	inner bool // the device seems to lead to no other host

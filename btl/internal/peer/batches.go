@@ -94,7 +94,7 @@ func (bu *Buffers) ownControl(ep *Endpoint, b fabric.Buf) {
 func (bu *Buffers) letGo(b fabric.Buf) {
 	if n, ok := bu.Port.Control(b); ok {
 		bu.ctlOwner[n] = nil
-		bu.Sched.SetBlocked(false) // a chunk may wait to be sent in several Part packets
+		bu.Sched.SetBlocked(false) // a chunk possibly waits for control buffers for its Parts
 		return
 	}
 	if bu.segs[b].ep.ID.Counted {

@@ -11,7 +11,7 @@ import (
 // buffer is free again when Inject returns.
 
 // Put adds the packet in buffer "b" to the batch. The argument sizeBytes of Put is the length of
-// this packet. The caller may call Put only if the result of Room is positive.
+// the packet in bytes. The caller may call Put only if the result of Room is positive.
 func (c *Channel) Put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 	s := c.Next(b)
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
@@ -114,8 +114,8 @@ func (c *Channel) noteUncoalesced(sends []fabric.Send, n int) {
 }
 
 // postOthers is called when the fabric cannot take the send batch[at] yet. Over a reliable fabric,
-// postOthers posts those sends after batch[at] that go to different addresses. The sends to the
-// same peer stay in the order of the batch.
+// postOthers posts those sends after batch[at] that go to different addresses. The sends to one
+// address stay in the order of the batch.
 func (c *Channel) postOthers(at int) {
 	batch, kept := c.Batch, 0
 	for i := at; i < len(batch); {
@@ -208,7 +208,7 @@ func (c *Channel) SendDone(b fabric.Buf) {
 // lastSend identifies the last send to an address that is no longer used.
 type lastSend struct {
 	mark  uint64 // count of sends (Channel.taken) up to the last send
-	waits bool   // such a send was in the batch when last checked
+	waits bool   // a send to the address was in the batch at the latest check
 }
 
 func (c *Channel) lastSend(to fabric.Addr) lastSend {
@@ -216,7 +216,7 @@ func (c *Channel) lastSend(to fabric.Addr) lastSend {
 }
 
 func (c *Channel) hasGone(l *lastSend, to fabric.Addr) bool {
-	if l.waits { // the send was possibly posted after later ones since the last check
+	if l.waits { // the waiting send was possibly posted after sends behind it in the batch
 		l.mark, l.waits = c.taken(), GoesTo(c.Batch, to)
 	}
 	return c.Posted == 0 && len(c.Batch) == 0 || c.total-uint64(c.Posted) >= l.mark

@@ -31,8 +31,8 @@ const (
 // the index of a table entry, and the upper 32 bits are a generation, which is different for each
 // value in this entry. Generations start at 1, and therefore the zero Room is never valid. The
 // generation of a table entry wraps around after 2^32-1 values. After a wrap-around of the
-// generation, the Room of a value that was removed long ago could match a new value in the same
-// entry.
+// generation, the Room of a value that was removed 2^32-1 values ago matches a new value in the
+// same table entry.
 type Room uint64
 
 // Config sets the size and the resolution of a Hotel. If TickNs or Slots is zero, New uses the

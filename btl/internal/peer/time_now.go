@@ -3,9 +3,9 @@ package peer
 import "gobtl/internal/mono"
 
 // At sets the module's time to "now" at the beginning of any method except Progress. After At, the
-// next call of Progress examines the whole state, because the method that has called At possibly
-// leaves work to Progress. At does not set the module's time back if "now" is earlier than the
-// module's time.
+// next call of Progress examines the whole state, because the method that calls At can make timers
+// or fragments due. At does not set the module's time back if "now" is earlier than the module's
+// time.
 func (all *Services) At(now mono.Time) {
 	all.Rest.Stir()
 	if now > all.Clock.Now {

@@ -60,8 +60,7 @@ func TestFencePathLowered(t *testing.T) {
 	if _, err := l.ep.Send(l.now, put); err != nil {
 		t.Fatal(err)
 	}
-	l.ep.c.Path.Begin(l.now, pmtu.BaseBytes, 1)
-	l.mods[0].all.Sender.Resize(&l.ep.c, l.ep.c.Path.Size)
+	l.mods[0].all.Timers.Paths.Begin(&l.ep.c, pmtu.BaseBytes)
 	l.until("the notice", 20*time.Microsecond, 5*time.Second, func() bool {
 		return slices.Contains(order, "notice")
 	})

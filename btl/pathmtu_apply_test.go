@@ -148,7 +148,7 @@ func TestPathNarrowStopped(t *testing.T) {
 	l, a, _ := narrowed(t)
 	const step = 100 * time.Microsecond
 	l.until("only small packets pass", step, 5*time.Second, func() bool {
-		return a.c.Path.Narrow(l.now, 0)
+		return a.c.Path.WantsDelivered() && a.c.Path.Narrow(l.now, 0)
 	})
 	began := l.now
 	timeout := l.mods[0].Config().PeerTimeout

@@ -52,8 +52,14 @@ const (
 // ActiveMax entries. The table index of a fragment is its id modulo the length of the table. A zero
 // Assembler must not be used before a call of Init.
 type Assembler struct {
-	pool        *Pool
-	slots       []*Message
+	pool   *Pool
+	slots  []*Message // nil if there are no unfinished fragments
+	*tally            // nil before the first chunk
+}
+
+// The type "tally" contains what an Assembler counts of its fragments. The first chunk of a peer
+// allocates it.
+type tally struct {
 	activeBytes int64
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
 	// allowanceBytes is the number of bytes by which the memory that is allocated for the peer's
@@ -66,14 +72,36 @@ type Assembler struct {
 // Init makes the Assembler ready for a peer. Between two calls of Init, the caller must call Drop.
 func (a *Assembler) Init(pool *Pool) { *a = Assembler{pool: pool} }
 
+// The method "need" allocates the counts of the Assembler, unless it has them.
+func (a *Assembler) need() {
+	if a.tally == nil {
+		a.tally = new(tally)
+	}
+}
+
 // Active returns the number of unfinished fragments.
-func (a *Assembler) Active() int { return int(a.active) }
+func (a *Assembler) Active() int {
+	if len(a.slots) == 0 {
+		return 0
+	}
+	return int(a.active)
+}
 
 // ActiveBytes returns the total capacity, in bytes, of the buffers of all unfinished fragments.
-func (a *Assembler) ActiveBytes() int64 { return a.activeBytes }
+func (a *Assembler) ActiveBytes() int64 {
+	if len(a.slots) == 0 {
+		return 0
+	}
+	return a.activeBytes
+}
 
 // ArrivedBytes returns how many bytes of the unfinished fragments have been received.
-func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
+func (a *Assembler) ArrivedBytes() int64 {
+	if len(a.slots) == 0 {
+		return 0
+	}
+	return a.activeBytes - a.emptyBytes
+}
 
 // Add copies the payload of the chunk with header h to the buffer of its fragment. The caller may
 // call Add only with a header h that Decode has accepted and that has no FlagPut. If the chunk
@@ -397,6 +425,9 @@ func (a *Assembler) remove(m *Message) {
 // Add has already returned stay valid after Drop. After Drop, the caller may use the Assembler for
 // a new peer.
 func (a *Assembler) Drop() {
+	if a.tally == nil {
+		return
+	}
 	for i := 0; a.active > 0; i++ {
 		if m := a.slots[i]; m != nil {
 			a.remove(m)
@@ -414,29 +445,11 @@ func (a *Assembler) Forget(fragID uint32) {
 	}
 }
 
-func (p *Pool) getTable(slotBits int) []*Message {
-	kept := &p.tables[slotBits-tableSlotsMinBits]
-	if n := len(*kept); n > 0 {
-		t := (*kept)[n-1]
-		(*kept)[n-1] = nil
-		*kept = (*kept)[:n-1]
-		return t
-	}
-	return make([]*Message, 1<<slotBits)
-}
-
-// putTable returns a table of unfinished fragments, which must be empty, to the pool.
-func (p *Pool) putTable(t []*Message) {
-	kept := &p.tables[bits.TrailingZeros(uint(len(t)))-tableSlotsMinBits]
-	if len(*kept) < tablesKept {
-		*kept = append(*kept, t)
-	}
-}
-
 // Check returns an error for the first invariant of the Assembler that does not hold, or nil if all
 // of them hold.
 func (a *Assembler) Check() error {
-	if a.active == 0 && len(a.slots) == 0 && a.activeBytes == 0 && a.emptyBytes == 0 {
+	if a.tally == nil ||
+		a.active == 0 && len(a.slots) == 0 && a.activeBytes == 0 && a.emptyBytes == 0 {
 		return nil
 	}
 	active, starters, bytes, empty := 0, 0, int64(0), int64(0)

@@ -241,7 +241,7 @@ func TestTableGrowsAndGoes(t *testing.T) {
 }
 
 func TestIdleAssemblerIsSmall(t *testing.T) {
-	if n := unsafe.Sizeof(Assembler{}); n > 64 {
+	if n := unsafe.Sizeof(Assembler{}); n > 40 {
 		t.Errorf("%d bytes", n)
 	}
 }
@@ -436,4 +436,24 @@ func ExampleAssembler() {
 	// frag: chunk received before
 	// frag: offset or size out of bounds
 	// assembly!!
+}
+
+// TestUnusedAssembler: an Assembler without a first chunk answers all questions, and keeps no more
+// than itself.
+func TestUnusedAssembler(t *testing.T) {
+	var a Assembler
+	a.Init(mustPool(t, PoolConfig{}))
+	a.Drop()
+	a.Forget(1)
+	a.Supersede(1)
+	all, before := a.Stalled(2, 1, 1)
+	if a.Active() != 0 || a.ActiveBytes() != 0 || a.ArrivedBytes() != 0 || all+before != 0 ||
+		a.HasReserve() || a.ChunkMemory(1, 0, 1) != nil || a.Anticipate(1, 1, 1, 1) != nil ||
+		a.Check() != nil || a.tally != nil {
+		t.Errorf("%+v", a)
+	}
+	h, payload := chunkOf(1, make([]byte, 200), 100, 0)
+	if _, err := a.AddLanded(&h, len(payload)); !errors.Is(err, ErrNotBegun) {
+		t.Errorf("a chunk in no memory: %v", err)
+	}
 }

@@ -350,6 +350,25 @@ func (p *Pool) put(m *Message) {
 	p.evict(p.cfg.BytesMax - p.activeBytes)
 }
 
+func (p *Pool) getTable(slotBits int) []*Message {
+	kept := &p.tables[slotBits-tableSlotsMinBits]
+	if n := len(*kept); n > 0 {
+		t := (*kept)[n-1]
+		(*kept)[n-1] = nil
+		*kept = (*kept)[:n-1]
+		return t
+	}
+	return make([]*Message, 1<<slotBits)
+}
+
+// putTable returns a table of unfinished fragments, which must be empty, to the pool.
+func (p *Pool) putTable(t []*Message) {
+	kept := &p.tables[bits.TrailingZeros(uint(len(t)))-tableSlotsMinBits]
+	if len(*kept) < tablesKept {
+		*kept = append(*kept, t)
+	}
+}
+
 // The method "evict" frees idle buffers, the largest ones first, until the total size of the
 // remaining idle buffers is at most roomBytes.
 func (p *Pool) evict(roomBytes int64) {

@@ -88,6 +88,7 @@ func (a *Assembler) addEmpty(bytes int64) {
 // of the pool's memory (not counting the memory reserve). A peer's limit on unfilled memory is at
 // most growFactor times GrowBytes plus the peer's allowance.
 func (a *Assembler) hoards() bool {
+	a.need()
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes
 	share := (p.cfg.BytesMax - int64(p.cfg.FragBytesMax) - others) / emptyPart
@@ -108,6 +109,7 @@ func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
 // The method "begin" starts a new fragment, of which a first chunk of n bytes has arrived. The
 // memory of the fragment "leaving" (an argument that may be nil) counts as free.
 func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Message, error) {
+	a.need()
 	p := a.pool
 	if h.SizeBytes > p.cfg.FragBytesMax {
 		return nil, ErrTooLarge

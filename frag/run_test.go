@@ -180,7 +180,7 @@ func TestBeginLanded(t *testing.T) {
 			if c.none {
 				mem = nil
 			}
-			before := a
+			before := *a.tally
 			h = Header{Kind: KindChunk, FragID: 9, SizeBytes: 1000, PayloadLen: room}
 			h.FirstBytes, h.ChunkBytes = room, room
 			if c.alter != nil {
@@ -192,7 +192,7 @@ func TestBeginLanded(t *testing.T) {
 				if _, err := a.Add(&more, make([]byte, room), true); err != nil {
 					t.Fatal(err)
 				}
-				before = a
+				before = *a.tally
 			}
 			m, err := a.BeginLanded(&h, room, !c.early, mem)
 			if !errors.Is(err, c.want) || m != nil {

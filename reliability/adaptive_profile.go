@@ -17,15 +17,12 @@ func newAdaptive(peers int, rules *Rules) (*adaptiveShared, error) {
 	return &adaptiveShared{rules: rules, timers: timers, first: first}, err
 }
 
-func (shared *adaptiveShared) join(s *Sender, peerDelay time.Duration, selective bool) {
-	s.policy.joined, s.selective = joined{shared: shared, peerDelay: peerDelay}, selective
-}
-
-func (j joined) begin(s *Sender) *adaptive {
-	shared := j.shared
+// The method "begin" returns the state of a Sender that is about to send its first packet.
+func (shared *adaptiveShared) begin(s *Sender) *adaptive {
 	a := &adaptive{
-		shared: shared, peerDelay: j.peerDelay, selective: s.selective, resendBudget: budgetFirst,
-		lossAt: mono.Never, roundEnd: s.next, newest: s.next - 1, waitMax: shared.rules.ResendTimeoutMax,
+		shared: shared, peerDelay: s.policy.peerDelay, selective: s.selective,
+		resendBudget: budgetFirst, waitMax: shared.rules.ResendTimeoutMax,
+		lossAt: mono.Never, roundEnd: s.next, newest: s.next - 1,
 		sentAt: [channels]mono.Time{longAgo, longAgo}, ackedAt: longAgo, progressAt: longAgo,
 		restartedAt: longAgo, sweepAt: mono.Never,
 		fixed: shared.rules.Congestion == CongestionFixed, untested: untestedRounds,

@@ -9,32 +9,35 @@ import (
 
 // The type "policy" connects a Sender with the loss recovery of its profile. A policy decides when
 // a packet is retransmitted. The policy of a Sender also decides how many packets may be in flight,
-// but never more than the send window and the credits permit. A policy has two pointers, "usnic"
-// and "adaptive", of which at most one is set. Both pointers of a policy are nil if the Sender
-// merely counts packets, and in the profile adaptive until the Sender's first packet.
+// but never more than the send window and the credits permit. The state that all Senders of a
+// module share is in their Segments.
 type policy struct {
-	usnic    *usnic    // one for all Senders of a module
-	adaptive *adaptive // nil before the first packet: see begin
-	joined   joined
-}
-
-// The type "joined" stores the arguments of Recovery.Join, which the profile adaptive needs when it
-// allocates a Sender's state. In the profiles usnic and lossless, the field "shared" of the type
-// "joined" is nil.
-type joined struct {
-	shared    *adaptiveShared
-	peerDelay time.Duration
+	// The field "adaptive" is nil in the profiles usnic and lossless, and before the Sender's first
+	// packet (see begin).
+	adaptive  *adaptive
+	peerDelay time.Duration // the argument of Recovery.Join; only the profile adaptive needs it
 }
 
 // The method "none" reports whether the Sender merely counts packets, or has not sent a packet yet.
-func (p *policy) none() bool { return p.usnic == nil && p.adaptive == nil }
+func (p *policy) none(s *Sender) bool {
+	return p.adaptive == nil && (s.segs == nil || s.segs.usnic == nil)
+}
+
+// The method "begins" returns the shared state of the profile adaptive if the Sender uses this
+// profile and has sent no packet yet, and otherwise nil.
+func (p *policy) begins(s *Sender) *adaptiveShared {
+	if p.adaptive != nil || s.segs == nil {
+		return nil
+	}
+	return s.segs.adaptive
+}
 
 // The method "begin" allocates a Sender's state of the profile adaptive when the Sender is about to
 // send its first packet. Before its first packet, a Sender takes little memory, because it has no
 // state of the profile adaptive.
 func (p *policy) begin(s *Sender) {
-	if p.adaptive == nil && p.joined.shared != nil {
-		p.adaptive = p.joined.begin(s)
+	if shared := p.begins(s); shared != nil {
+		p.adaptive = shared.begin(s)
 	}
 }
 
@@ -49,7 +52,7 @@ func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channe
 		p.adaptive.posted(s, now, c, limit)
 		return
 	}
-	p.usnic.posted(s, now, n, count, limit)
+	s.segs.usnic.posted(s, now, n, count, limit)
 }
 
 // sendAgain queues a packet in flight for retransmission, and records the reason (the argument
@@ -58,8 +61,8 @@ func (p *policy) sendAgain(s *Sender, t Token, cause Cause) {
 	switch {
 	case p.adaptive != nil:
 		p.adaptive.sendAgain(s, t, cause)
-	case p.usnic != nil:
-		p.usnic.sendAgain(t, cause)
+	case s.segs != nil && s.segs.usnic != nil:
+		s.segs.usnic.sendAgain(t, cause)
 	}
 }
 
@@ -67,8 +70,8 @@ func (p *policy) abandon(s *Sender) {
 	switch {
 	case p.adaptive != nil:
 		p.adaptive.abandon()
-	case p.usnic != nil:
-		p.usnic.abandon(s)
+	case s.segs != nil && s.segs.usnic != nil:
+		s.segs.usnic.abandon(s)
 	}
 }
 

@@ -16,7 +16,6 @@ type Recovery struct {
 // The interface "profile" has the methods of a recovery profile that concern all Senders of a
 // module, such as the expiry of timers.
 type profile interface {
-	join(s *Sender, peerDelay time.Duration, selective bool)
 	expire(now mono.Time) *Sender
 	deadline() mono.Time
 	// The method "running" returns the number of running timers.
@@ -40,9 +39,11 @@ func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 	}
 	r := &Recovery{Segments: segs, rules: rules}
 	if rules.Adaptive {
-		r.profile, err = newAdaptive(peers, &r.rules)
+		r.adaptive, err = newAdaptive(peers, &r.rules)
+		r.profile = r.adaptive
 	} else {
-		r.profile, err = newUsnic(&r.Segments, &r.rules)
+		r.usnic, err = newUsnic(&r.Segments, &r.rules)
+		r.profile = r.usnic
 	}
 	if err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 // acknowledgements. A Sender for which Join was not called can only count packets (Sender.Count).
 func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 	s.segs = &r.Segments
-	r.profile.join(s, peerDelay, selective)
+	s.policy, s.selective = policy{peerDelay: peerDelay}, selective && r.adaptive != nil
 	s.updateSendLimit()
 }
 

@@ -87,6 +87,10 @@ type Segments struct {
 	head   uint32 // of the resend list
 	tail   uint32
 	count  int
+	// The state that all Senders of the module share in their recovery profile, which is either usnic
+	// (also for lossless) or adaptive. The other pointer is nil.
+	usnic    *usnic
+	adaptive *adaptiveShared
 }
 
 // Counts are the counters of the profile adaptive.

@@ -149,11 +149,12 @@ func (s *Sender) rest() {
 func (s *Sender) updateSendLimit() {
 	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
 	most := int32(unlimited) // packets that the policy permits
-	switch a, shared := s.policy.adaptive, s.policy.joined.shared; {
-	case a != nil && !a.fixed:
+	if a := s.policy.adaptive; a == nil {
+		if shared := s.policy.begins(s); shared != nil {
+			most = shared.first
+		}
+	} else if !a.fixed {
 		most = min(a.room(s), a.pacer.room(s.next))
-	case a == nil && shared != nil:
-		most = shared.first
 	}
 	if s.next.Before(s.sendLimit) {
 		most = max(most, 1)
@@ -301,7 +302,7 @@ func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	if a := s.policy.adaptive; a != nil {
 		a.reposted(s, now, t, limit)
 	} else {
-		s.policy.usnic.checkin(now, t, limit)
+		s.segs.usnic.checkin(now, t, limit)
 	}
 	s.updateSendLimit()
 }
@@ -350,13 +351,13 @@ func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, s
 	}
 	limit := upTo.Add(1 + max(1, uint32(credit)))
 	quiet = s.raise(now, limit) || quiet
-	if s.policy.none() {
+	if s.policy.none(s) {
 		s.updateSendLimit()
 		return done, AckIdle
 	}
 	switch a := s.policy.adaptive; {
 	case a == nil: // usnic ignores the selective part
-		return s.policy.usnic.onAck(s, now, upTo, quiet, done)
+		return s.segs.usnic.onAck(s, now, upTo, quiet, done)
 	case sack != nil:
 		return a.onSack(s, now, upTo, sack, done)
 	default:
@@ -388,7 +389,7 @@ func (s *Sender) Refuse(t Token) {
 // the peer has dropped the packets in flight because it did not know the connection yet. Unheard
 // leaves the congestion window unchanged, because the packets were not lost by congestion.
 func (s *Sender) Unheard() {
-	if s.policy.none() {
+	if s.policy.none(s) {
 		return
 	}
 	for n := s.oldest; n != s.next; n++ {
@@ -433,11 +434,11 @@ func (s *Sender) Abort(done []Token) []Token {
 
 // Path returns the measured state of the path to the peer.
 func (s *Sender) Path() PathState {
-	switch p := &s.policy; {
-	case p.adaptive != nil:
-		return p.adaptive.path(s)
-	case p.joined.shared != nil:
-		return p.joined.begin(s).path(s)
+	if a := s.policy.adaptive; a != nil {
+		return a.path(s)
+	}
+	if shared := s.policy.begins(s); shared != nil {
+		return shared.begin(s).path(s)
 	}
 	return s.windowState()
 }
@@ -478,7 +479,7 @@ func (s *Sender) CheckRecovery() error {
 	if s.bytes < 0 {
 		return fmt.Errorf("reliability: %d bytes in flight", s.bytes)
 	}
-	if s.policy.none() {
+	if s.policy.none(s) {
 		return nil
 	}
 	sacked := int32(0)

@@ -27,8 +27,6 @@ func newUsnic(segs *Segments, rules *Rules) (*usnic, error) {
 	return &usnic{segs: segs, rules: rules, rooms: rooms, room: make([]hotel.Room, count)}, err
 }
 
-func (u *usnic) join(s *Sender, _ time.Duration, _ bool) { s.policy.usnic = u }
-
 func (u *usnic) posted(s *Sender, now mono.Time, n seq.Num, count int, limit time.Duration) {
 	for i := range uint32(count) {
 		u.checkin(now, s.at(n.Add(i)), limit)

@@ -54,21 +54,31 @@ func (r *Rules) sooner() time.Duration { return r.PeerTimeout / 16 }
 
 // Peer records when packets and answers of one peer have arrived. Begin initializes a Peer.
 type Peer struct {
-	heardAt    Time // latest packet of the peer
-	owesAt     Time // since when at least one packet has been in flight
+	heardAt Time // latest packet of the peer
+	// owesAt is the latest of three times: when a packet was sent while no packet was in flight, when
+	// the oldest packet in flight became the oldest, and when it was refused for lack of memory.
+	owesAt     Time
 	AckedAt    Time // when the peer last acknowledged a packet
-	oldestAt   Time // when the oldest packet became the oldest, or was refused for lack of memory
 	answeredAt Time
 	doubts     *doubts // made on first use
 	channels
 	oldest seq.Num
 	// oldestResends is the number of retransmissions of the oldest packet in flight since the time
-	// oldestAt.
-	oldestResends, silentResends uint32
-	questions                    uint32         // probes sent since heardAt
+	// owesAt.
+	oldestResends, silentResends tries
+	questions                    tries          // probes sent since heardAt
 	asking                       [Channels]bool // the latest probe of the channel has no answer
 	heardBy                      uint8          // the channel of the latest packet of the peer
 	Pressed                      bool           // the peer is probed now, regardless of KeepAlive
+}
+
+// The type "tries" counts unanswered attempts, up to the largest number that it can hold.
+type tries uint16
+
+func (n *tries) add() {
+	if *n < math.MaxUint16 {
+		*n++
+	}
 }
 
 // The type "doubts" contains the data that is recorded only about a peer that was silent, or that
@@ -123,7 +133,7 @@ func (p *Peer) OldestIs(now Time, oldest seq.Num) {
 
 // OldestAnswered records that the peer has acknowledged the oldest packet in flight, or has
 // reported that it has no memory for this packet.
-func (p *Peer) OldestAnswered(now Time) { p.oldestAt, p.oldestResends = now, 0 }
+func (p *Peer) OldestAnswered(now Time) { p.owesAt, p.oldestResends = now, 0 }
 
 // Resent records a retransmission. The argument "oldest" of Resent says whether the retransmitted
 // packet is the oldest in flight. The argument "timedOut" of Resent says whether a time-out has
@@ -136,7 +146,7 @@ func (p *Peer) OldestAnswered(now Time) { p.oldestAt, p.oldestResends = now, 0 }
 // occurs shortly after the previous time-out.
 func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLife bool) {
 	if oldest {
-		p.oldestResends++
+		p.oldestResends.add()
 	}
 	if !timedOut {
 		return false
@@ -145,7 +155,7 @@ func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLif
 	if p.silentResends > 0 && unread && now.Sub(d.resentAt) < r.sooner() {
 		return false
 	}
-	p.silentResends++
+	p.silentResends.add()
 	askLife = p.silentResends >= TriesMin && d.resentAt != now
 	d.resentAt = now
 	return askLife
@@ -153,7 +163,7 @@ func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLif
 
 // Asked counts a probe, and reports whether the previous probe was not answered.
 func (p *Peer) Asked() (again bool) {
-	p.questions++
+	p.questions.add()
 	return p.questions > 1
 }
 
@@ -304,7 +314,7 @@ func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdi
 	after, enough, again := p.DeadAfter(r), TriesMin, r.sooner()
 	switch debt {
 	case Ack:
-		v.Owed = now.Sub(max(p.oldestAt, p.owesAt))
+		v.Owed = now.Sub(p.owesAt)
 		if v.silent = v.quiet >= after; !v.silent {
 			v.Tries, enough = int(p.oldestResends), oldestTriesMin
 		} else {
@@ -351,10 +361,9 @@ func (p *Peer) Check(now Time) error {
 	if p.doubts != nil {
 		resentAt = p.doubts.resentAt
 	}
-	if max(p.heardAt, p.owesAt, p.AckedAt, p.oldestAt, resentAt, p.answeredAt) > now {
-		return fmt.Errorf("heard %d, waits since %d, got on %d, its oldest packet is of %d and resent "+
-			"%d, it answered %d, and it is %d", p.heardAt, p.owesAt, p.AckedAt, p.oldestAt, resentAt,
-			p.answeredAt, now)
+	if max(p.heardAt, p.owesAt, p.AckedAt, resentAt, p.answeredAt) > now {
+		return fmt.Errorf("heard %d, waits since %d, got on %d, its oldest packet is resent %d, it "+
+			"answered %d, and it is %d", p.heardAt, p.owesAt, p.AckedAt, resentAt, p.answeredAt, now)
 	}
 	return p.channels.check(now)
 }

@@ -313,3 +313,14 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// A count of attempts stays at its largest value, and does not begin again at 0.
+func TestTriesStayAtMost(t *testing.T) {
+	var p Peer
+	p.Asked()
+	for i := range 1 << 16 {
+		if !p.Asked() {
+			t.Fatalf("probe %d counts as the first one", i+2)
+		}
+	}
+}

@@ -36,6 +36,7 @@ type Stage struct {
 	Handshake *Handshake // nil once it is over
 	State     State
 	PeerBegan bool // the peer has begun the connection
+	byPeer    bool // Table.ByPeer finds the endpoint
 	Agreement
 }
 

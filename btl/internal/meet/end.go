@@ -73,8 +73,6 @@ func (e *End[E]) setDisplaced(d E) {
 // endpoint's tag.
 func (e *End[E]) Slot() uint32 { return uint32(e.Tag & (1<<slotBits - 1)) }
 
-func (e *End[E]) key() peerKey { return peerKey{e.Peer, e.Addr} }
-
 // IsLife reports whether the peer has the given incarnation, or its incarnation is unknown. If an
 // endpoint was made from an address without an incarnation, the peer's incarnation is unknown until
 // the peer answers.

@@ -8,11 +8,11 @@ import (
 )
 
 // Table contains the endpoints of a module. Each endpoint has a slot, whose number is a part of the
-// endpoint's tag. With its two indexes, a Table finds an endpoint by the peer's connection tag or
-// by the peer's address.
+// endpoint's tag. A Table finds an endpoint by the peer's connection tag and address, or by the
+// peer's address alone.
 //
 //	packet       tag ----------------------> slots
-//	first Hello  incarnation, tag, address > byTag
+//	first Hello  incarnation, tag, address > the endpoints at that address (Census)
 //	Connect      address of the peer ------> byAddr --displaced--> earlier endpoints
 //
 // A Table makes no decisions about endpoints.
@@ -20,7 +20,6 @@ type Table[E comparable] struct {
 	Census[E]
 	end    func(E) *End[E] // returns the End of an endpoint
 	slots  slots.Table[E]
-	byTag  map[peerKey]E
 	byAddr map[string]E
 	births uint64 // number of endpoints that were ever added
 }
@@ -37,7 +36,7 @@ func (t *Table[E]) Init(
 	t.Census.Init(hosts, limits)
 	t.end = end
 	t.slots.Init(slotBits, endpointsMax)
-	t.byTag, t.byAddr = make(map[peerKey]E), make(map[string]E)
+	t.byAddr = make(map[string]E)
 }
 
 // Lookup returns the endpoint with the given connection tag, in constant time. If no endpoint has
@@ -66,7 +65,15 @@ func (t *Table[E]) Soles() share.Sole { return share.Sole{Endpoint: t.Sole(), Ho
 
 // Leads returns the number of endpoints that ByPeer can find, and the number of endpoints that
 // ByAddr can find.
-func (t *Table[E]) Leads() (byPeer, byAddr int) { return len(t.byTag), len(t.byAddr) }
+func (t *Table[E]) Leads() (byPeer, byAddr int) {
+	var none E
+	for _, ep := range t.All() {
+		if ep != none && t.end(ep).byPeer {
+			byPeer++
+		}
+	}
+	return byPeer, len(t.byAddr)
+}
 
 // Full reports whether no slot is free.
 func (t *Table[E]) Full() bool { return t.slots.Full() }
@@ -141,31 +148,36 @@ func (t *Table[E]) Merge(ep, half E) {
 	t.slots.Remove(e.Tag)
 	t.leave(half, h.Addr)
 	t.slots.Replace(h.Tag, ep)
-	if key := h.key(); t.byTag[key] == half {
-		t.byTag[key] = ep
-	}
 	e.Tag, e.Born, e.Peer = h.Tag, h.Born, h.Peer
+	e.byPeer, h.byPeer = h.byPeer, false
 	e.setLabel(h.Label())
 }
 
 // ByPeer returns the local endpoint that is bound to the peer's endpoint with the given tag and
-// address, or the zero value if no local endpoint is bound to it.
-func (t *Table[E]) ByPeer(peer PeerTag, addr string) E { return t.byTag[peerKey{peer, addr}] }
-
-// SetPeer sets the peer tag of an endpoint, by which ByPeer finds the endpoint.
-func (t *Table[E]) SetPeer(ep E, peer PeerTag) {
-	t.ForgetPeer(ep)
-	e := t.end(ep)
-	e.Peer = peer
-	t.byTag[e.key()] = ep
-}
-
-// ForgetPeer removes an endpoint from the index that ByPeer uses.
-func (t *Table[E]) ForgetPeer(ep E) {
-	if key := t.end(ep).key(); t.byTag[key] == ep {
-		delete(t.byTag, key)
+// address, or the zero value if no local endpoint is bound to it. ByPeer examines all endpoints of
+// the address. Limits.PerAddress limits the number of endpoints that a peer can open.
+func (t *Table[E]) ByPeer(peer PeerTag, addr string) (found E) {
+	for _, ep := range t.atAddr[addr] {
+		if e := t.end(ep); e.byPeer && e.Peer == peer {
+			return ep
+		}
 	}
+	return found
 }
+
+// SetPeer sets the peer tag of an endpoint, by which ByPeer finds the endpoint. ByPeer no longer
+// finds the endpoint that had this peer tag before.
+func (t *Table[E]) SetPeer(ep E, peer PeerTag) {
+	var none E
+	e := t.end(ep)
+	if old := t.ByPeer(peer, e.Addr); old != none {
+		t.ForgetPeer(old)
+	}
+	e.Peer, e.byPeer = peer, true
+}
+
+// ForgetPeer makes ByPeer no longer find an endpoint.
+func (t *Table[E]) ForgetPeer(ep E) { t.end(ep).byPeer = false }
 
 // ByAddr returns the endpoint that is registered for an address, or the zero value if no endpoint
 // is registered for it.
@@ -365,7 +377,7 @@ func (t *Table[E]) displacesItself(ep E) bool {
 // address are inconsistent, and nil otherwise. Check allocates no memory.
 func (t *Table[E]) Check() error {
 	var none E
-	byTag, byAddr, half := 0, 0, 0
+	byAddr, half := 0, 0
 	for slot, ep := range t.All() {
 		if ep == none {
 			continue
@@ -378,9 +390,8 @@ func (t *Table[E]) Check() error {
 			return fmt.Errorf("endpoint %d: ended, but has a slot", slot)
 		case t.displacesItself(ep):
 			return fmt.Errorf("endpoint %d: it has displaced itself", slot)
-		}
-		if t.byTag[e.key()] == ep {
-			byTag++
+		case e.byPeer && t.ByPeer(e.Peer, e.Addr) != ep:
+			return fmt.Errorf("endpoint %d: its connection tags lead to another endpoint", slot)
 		}
 		if t.Known(ep) {
 			byAddr++
@@ -389,10 +400,7 @@ func (t *Table[E]) Check() error {
 			half++
 		}
 	}
-	switch {
-	case byTag != len(t.byTag):
-		return fmt.Errorf("%d connection tags, %d endpoints", len(t.byTag), byTag)
-	case byAddr != len(t.byAddr):
+	if byAddr != len(t.byAddr) {
 		return fmt.Errorf("%d addresses, %d endpoints", len(t.byAddr), byAddr)
 	}
 	if err := t.Census.Check(t.Len(), half); err != nil {

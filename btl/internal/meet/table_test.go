@@ -202,6 +202,7 @@ func TestTableCheck(t *testing.T) {
 	for want, breaks := range map[string]func(*Table[*node], *node){
 		"connection tags": func(t *Table[*node], n *node) {
 			t.SetPeer(n, PeerTag{1, 2})
+			t.SetPeer(put(t, "a", 1, Connected), PeerTag{3, 4})
 			n.id.Peer = PeerTag{3, 4}
 		},
 		"addresses": func(t *Table[*node], n *node) { t.byAddr["x"] = n },

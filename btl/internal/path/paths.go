@@ -24,7 +24,7 @@ const (
 
 // Path is the state of the path to one peer. A zero Path has no path MTU search.
 type Path struct {
-	*search // nil before Paths.Begin, and over a reliable fabric
+	*search // nil before Paths.Begin, over a reliable fabric, and while "most" is set
 	trip    *trip
 	// pongs is the number of Pings that were answered since the time pongsAt.
 	pongsAt Time
@@ -32,6 +32,8 @@ type Path struct {
 	near    bool // the path is so short that round trips need not be measured
 	// wants is a copy of the result of pmtu.Search.WantsDelivered, which is needed for each ACK.
 	wants bool
+	// most is the datagram size in use if the search is over and its memory was freed, or 0.
+	most int32
 }
 
 // The type "search" contains the state of a path MTU search.
@@ -51,11 +53,16 @@ type doubt struct{ since, unpaused Time }
 func (p *Path) Searching() bool { return p.search != nil && p.room != 0 }
 
 // Begun reports whether Paths.Begin has started a path MTU search.
-func (p *Path) Begun() bool { return p.search != nil }
+func (p *Path) Begun() bool { return p.search != nil || p.most != 0 }
 
 // FirstProbePending reports whether the first probe of a connection is still to be sent, or was
 // sent and can still be answered.
-func (p *Path) FirstProbePending() bool { return p.search == nil || p.Search.FirstProbePending() }
+func (p *Path) FirstProbePending() bool {
+	return !p.Begun() || p.search != nil && p.Search.FirstProbePending()
+}
+
+// rest frees the memory of a search that is over.
+func (p *Path) rest() { p.most, p.search = int32(p.Size), nil }
 
 // Holes returns how often the path MTU search had to give up the datagram size in use.
 func (p *Path) Holes() int {
@@ -150,7 +157,7 @@ func (s *Paths[E]) Begin(ep E, most int) {
 	p, _ := s.of(ep)
 	now := *s.clock
 	if p.search == nil {
-		p.search = new(search)
+		p.search, p.most = new(search), 0
 	}
 	p.Search.Begin(now, most, s.host.Random())
 	p.beganAt = now
@@ -184,6 +191,9 @@ func (s *Paths[E]) search(ep E) {
 	}
 	s.setTimer(ep)
 	s.host.Use(ep, p.Size)
+	if p.Over() {
+		p.rest()
+	}
 }
 
 // wait returns the duration from the sending of a probe until the probe counts as lost, if no
@@ -231,6 +241,15 @@ func (s *Paths[E]) setTimer(ep E) {
 	p.room = room
 }
 
+// resume makes the search of a Path again, if the search was over and its memory was freed.
+func (s *Paths[E]) resume(p *Path) {
+	if p.most != 0 {
+		p.search = new(search)
+		p.Search.Resume(int(p.most), s.host.Random())
+		p.beganAt, p.most = s.clock.Add(-2*tripNear), 0 // no later answer makes the path near
+	}
+}
+
 // Expire takes the next step of all path MTU searches whose timers have expired.
 func (s *Paths[E]) Expire() {
 	for {
@@ -264,9 +283,10 @@ func (s *Paths[E]) Pong(ep E, nonce uint64) bool {
 // coalesced with more datagrams.
 func (s *Paths[E]) Lost(ep E, sizeBytes int, uncoalesced bool) {
 	p, _ := s.of(ep)
-	if p.search == nil || !s.host.Connected(ep) {
+	if p.search == nil && !pmtu.Tells(sizeBytes, int(p.most)) || !s.host.Connected(ep) {
 		return
 	}
+	s.resume(p)
 	doubtful := p.PacketLost(*s.clock, sizeBytes, uncoalesced, s.host.Random())
 	p.changed()
 	if doubtful {
@@ -281,6 +301,7 @@ func (s *Paths[E]) GoOn(ep E) { s.search(ep) }
 // not continue before the next poll, because Refused can be called during a send.
 func (s *Paths[E]) Refused(ep E, sizeBytes int) {
 	p, _ := s.of(ep)
+	s.resume(p)
 	if p.search != nil && p.TooLarge(*s.clock, sizeBytes, s.host.Random()) {
 		p.changed()
 		s.setTimer(ep)
@@ -292,6 +313,11 @@ func (s *Paths[E]) Refused(ep E, sizeBytes int) {
 func (s *Paths[E]) Check(ep E, sizeBytes int) error {
 	p, slot := s.of(ep)
 	switch {
+	case p.search == nil && int(p.most) == sizeBytes && !p.wants:
+		return nil
+	case p.search == nil:
+		return fmt.Errorf("packets of %d bytes, found %d, ACKs concern it: %v", sizeBytes, p.most,
+			p.wants)
 	case p.Search.Check() != nil:
 		return p.Search.Check()
 	case p.wants != p.Search.WantsDelivered():

@@ -170,3 +170,61 @@ func TestPongs(t *testing.T) {
 		t.Error("the answer is taken twice")
 	}
 }
+
+// A search that is over keeps no memory. The loss of small packets changes nothing, and losses of
+// packets of the size in use start a doubt as in any search.
+func TestOverKeepsNoMemory(t *testing.T) {
+	for _, most := range []int{1000, 1472} {
+		h, e := newHost(t, 1<<20)
+		h.s.Begin(e, most)
+		h.run(t, e, time.Second)
+		for range 5 {
+			h.s.Lost(e, 300, true)
+		}
+		if p := &e.path; p.search != nil || !p.Begun() || p.FirstProbePending() || p.Searching() ||
+			h.uses != most || h.s.Check(e, most) != nil || h.s.Check(e, most-1) == nil {
+			t.Fatalf("up to %d bytes: %+v, uses %d", most, e.path, h.uses)
+		}
+		if why := e.path.Why(false); why != "all that both devices take" {
+			t.Errorf("up to %d bytes: %s", most, why)
+		}
+		pings := h.pings
+		h.carries = 700
+		for range 3 {
+			h.s.Lost(e, most, true)
+		}
+		if !e.path.WantsDelivered() || !e.path.Searching() || h.pings == pings {
+			t.Fatalf("up to %d bytes: no doubt after losses: %+v", most, e.path)
+		}
+		h.run(t, e, 100*time.Millisecond)
+		h.carries = 1 << 20
+		if h.run(t, e, 10*time.Second); h.uses != most || e.path.WantsDelivered() {
+			t.Errorf("up to %d bytes: uses %d after the doubt", most, h.uses)
+		}
+	}
+}
+
+// A search that ends while packets count as lost keeps its memory, because ACKs concern it.
+func TestOverWithLosses(t *testing.T) {
+	h, e := newHost(t, 1<<20)
+	h.s.Begin(e, 1472)
+	h.s.Lost(e, 1000, true)
+	h.run(t, e, time.Second)
+	if !e.path.WantsDelivered() || h.uses != 1472 {
+		t.Fatalf("uses %d, %+v", h.uses, e.path)
+	}
+	e.path.Delivered(h.now, h.now, 1472, true)
+	if err := h.s.Check(e, 1472); err != nil || e.path.WantsDelivered() {
+		t.Errorf("%v, %+v", err, e.path)
+	}
+}
+
+// A packet that this host refuses as too large starts a doubt, also when the search was over.
+func TestRefusedWhenOver(t *testing.T) {
+	h, e := newHost(t, 1<<20)
+	h.s.Begin(e, 1472)
+	h.run(t, e, time.Second)
+	if h.s.Refused(e, 1472); !e.path.WantsDelivered() {
+		t.Errorf("no doubt: %+v", e.path)
+	}
+}

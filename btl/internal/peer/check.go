@@ -73,7 +73,7 @@ func (c *Checker) checkEndpoint(all *Services, ep *Endpoint) error {
 	if err := c.checkPack(all, ep); err != nil {
 		return err
 	}
-	for _, f := range [...]*flow{&ep.small, &ep.large} {
+	for _, f := range [...]*flow{&ep.small, &ep.large.flow} {
 		if err := c.checkFlow(all, f); err != nil {
 			return err
 		}
@@ -140,7 +140,10 @@ func (c *Checker) checkState(all *Services, ep *Endpoint) error {
 
 func (*Checker) checkFlow(all *Services, f *flow) error {
 	ep := f.Owner
-	ahead := ep.balance.Bytes()
+	if f == &noLarge.flow {
+		return nil
+	}
+	ahead := ep.large.balance.Bytes()
 	switch {
 	case f.ListedIn != nil != f.may():
 		return fmt.Errorf("ready: %v, with %d fragments queued in state %d, window open: %v",

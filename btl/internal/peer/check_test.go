@@ -8,7 +8,6 @@ import (
 	"gobtl/btl/internal/errs"
 	"gobtl/btl/internal/flush"
 	"gobtl/btl/internal/liveness"
-	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/owed"
 	"gobtl/btl/internal/pack"
 	"gobtl/btl/internal/payload"
@@ -104,9 +103,7 @@ var tamperings = []struct {
 		b.Timers.Watches.Set(new(Endpoint), time.Second)
 	}},
 	{"connection tag", "connection tags", func(b *busy) {
-		was := b.out.ID.Peer
-		b.Peers.SetPeer(b.out, meet.PeerTag{Incarnation: 1, Tag: 2})
-		b.out.ID.Peer = was
+		b.in.ID.Addr, b.in.ID.Peer = b.out.ID.Addr, b.out.ID.Peer
 	}},
 	{"address", "addresses, ", func(b *busy) {
 		was := b.out.ID.Addr

@@ -19,7 +19,7 @@ func (tx Sender) resume(ep *Endpoint) {
 		return
 	}
 	if ep.bulk() {
-		ep.balance.BeginLarge()
+		ep.large.balance.BeginLarge()
 	}
 	tx.Sched.Rearm(ep)
 }

@@ -30,19 +30,36 @@ type flow struct {
 	queue                 fragmentList // the to-send list
 }
 
+// largeFlow is the send queue for large fragments, with the state that only these need.
+type largeFlow struct {
+	flow
+	balance sched.Balance // difference between the bytes sent from the two flows
+	fragIDs numbers.Fragments
+}
+
+// noLarge is the largeFlow of endpoints that have queued no large fragment. It is never changed.
+var noLarge largeFlow
+
 // The type "sending" contains an endpoint's send queues, and the counts of the endpoint's send
 // buffers and descriptors.
 type sending struct {
-	small   flow          // fragments of one packet that wait to be sent
-	large   flow          // larger fragments that wait to be sent
-	balance sched.Balance // difference between the bytes sent from the two flows
-	pack    openPack
-	sentIn  uint64 // Clock.Epoch in which the latest packet was sealed
-	fragIDs numbers.Fragments
-	buffers int32 // number of this endpoint's send buffers that are not free
-	// The field "descriptors" is the number of the endpoint's fragments that the application fills,
-	// that are queued or in flight, or whose end was not reported to the application yet.
-	descriptors int32
+	small       flow       // fragments of one packet that wait to be sent
+	large       *largeFlow // larger fragments that wait to be sent; see needLarge
+	pack        openPack
+	sentIn      uint64 // Clock.Epoch in which the latest packet was sealed
+	buffers     int32  // number of this endpoint's send buffers that are not free
+	descriptors int32  // fragments lent, in progress, or not reported to the application yet
+}
+
+// needLarge returns the send queue of ep for large fragments. Its first call allocates the queue.
+func (ep *Endpoint) needLarge() *largeFlow {
+	if ep.large == &noLarge {
+		ep.large = new(largeFlow)
+		ep.large.Init(ep, 0)
+		ep.large.balance.Init(ep.All.Sender.quantum())
+		ep.large.fragIDs.Init(uint32(ep.ID.Tag >> 32)) // a random number
+	}
+	return ep.large
 }
 
 // flowAt returns the send queue (flow) of an endpoint to which the scheduler's entry f belongs.
@@ -50,7 +67,7 @@ func (s *sending) flowAt(f *sched.Flow[*Endpoint]) *flow {
 	if f == &s.small.Flow {
 		return &s.small
 	}
-	return &s.large
+	return &s.large.flow
 }
 
 // quantum returns the number of bytes that a send queue is allowed to send in one turn.
@@ -62,7 +79,7 @@ func (tx Sender) quantum() int {
 // in the queue of large fragments, and is sent when it is the only queued fragment.
 func (s *sending) flowOf(f *Fragment) *flow {
 	if f.large {
-		return &s.large
+		return &s.large.flow
 	}
 	return &s.small
 }
@@ -94,7 +111,7 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 func (ep *Endpoint) overtakes(f *Fragment) bool {
 	first := ep.small.queue.first
 	return (first == nil || f != nil && f.urgent && !first.urgent) && !ep.Flushes.Fenced() &&
-		(ep.large.queue.first == nil || ep.balance.MaySmall() || !ep.bulk())
+		(ep.large.queue.first == nil || ep.large.balance.MaySmall() || !ep.bulk())
 }
 
 // If the limits for urgent fragments allow it, the method "hurry" makes a message that fits into
@@ -110,24 +127,24 @@ func (f *Fragment) hurry() {
 	}
 }
 
-// sentSmall records in Endpoint.balance that sizeBytes of small fragments were sent, so that large
+// sentSmall records in largeFlow.balance that sizeBytes of small fragments were sent, so that large
 // fragments get an equal part of the send window. sentSmall does nothing if the endpoint has no
 // large fragment that could be sent at present.
 func (ep *Endpoint) sentSmall(sizeBytes int) {
 	if ep.bulk() {
-		ep.balance.SentSmall(sizeBytes)
+		ep.large.balance.SentSmall(sizeBytes)
 	}
 }
 
-// sentLarge records in Endpoint.balance that sizeBytes of large fragments were sent.
+// sentLarge records in largeFlow.balance that sizeBytes of large fragments were sent.
 func (ep *Endpoint) sentLarge(sizeBytes int) {
-	ep.balance.SentLarge(sizeBytes)
+	ep.large.balance.SentLarge(sizeBytes)
 	if first := ep.small.queue.first; first == nil || ep.Flushes.Behind(first.fence) {
-		ep.balance.Limit(ep.All.Sender.quantum())
+		ep.large.balance.Limit(ep.All.Sender.quantum())
 	}
 }
 
-// The method "overtook" records in Endpoint.balance that sizeBytes of small fragments were sent
+// The method "overtook" records in largeFlow.balance that sizeBytes of small fragments were sent
 // before the turn of their send queue.
 func (s *Scheduler) overtook(ep *Endpoint, sizeBytes int) {
 	ep.sentSmall(sizeBytes)
@@ -151,17 +168,17 @@ func (ep *Endpoint) bulkBytes() int {
 	if first := ep.small.queue.first; first == nil || ep.Flushes.Behind(first.fence) {
 		return passBytes
 	}
-	return ep.balance.LargeBytes(ep.All.Sender.quantum())
+	return ep.large.balance.LargeBytes(ep.All.Sender.quantum())
 }
 
 // The method "may" reports whether a send queue has a fragment to send, and whether the send window
 // allows a packet.
 func (f *flow) may() bool {
 	ep := f.Owner
-	if ep.ID.State != StateConnected {
+	if ep == nil || ep.ID.State != StateConnected {
 		return false
 	}
-	if f == &ep.large {
+	if f != &ep.small {
 		if first := f.queue.first; first != nil && first.isBye() {
 			return ep.small.queue.first == nil && !ep.pack.Open() && ep.Snd.Open() &&
 				ep.mayClose() && !ep.Flushes.Behind(first.fence)
@@ -170,7 +187,7 @@ func (f *flow) may() bool {
 	}
 	return ep.pack.Open() ||
 		f.queue.first != nil && ep.Snd.Open() && !ep.Flushes.Behind(f.queue.first.fence) &&
-			(ep.balance.MaySmall() || !ep.bulk())
+			(ep.large.balance.MaySmall() || !ep.bulk())
 }
 
 // passBytes is the maximum number of bytes that one call of Progress sends. The limit on the bytes

@@ -39,3 +39,32 @@ func TestDeadlineWhenReady(t *testing.T) {
 		t.Errorf("%d messages arrived", got)
 	}
 }
+
+// The send queue of large fragments is made for the first of them. The one that all endpoints share
+// before that is never changed.
+func TestLargeQueueMadeOnUse(t *testing.T) {
+	r := newRig(t, 2, nil)
+	ep, st := r.connect(0, 1), r.stations[0]
+	for _, size := range []int{1, 100, 700, 700} {
+		st.send(ep, size)
+	}
+	r.steps(30, 10*time.Millisecond)
+	if ep.large != &noLarge {
+		t.Error("small messages have made a queue for large ones")
+	}
+	for _, size := range []int{5000, 9, 6000} {
+		st.send(ep, size)
+	}
+	r.steps(100, 10*time.Millisecond)
+	if ep.large == &noLarge || ep.large.Owner != ep {
+		t.Errorf("the large messages have the queue %p", ep.large)
+	}
+	for _, size := range []int{5000, 9, 6000} {
+		if err, ended := st.ended[uint64(size)]; !ended || err != nil {
+			t.Errorf("message of %d bytes: ended %v, %v", size, ended, err)
+		}
+	}
+	if noLarge != (largeFlow{}) {
+		t.Errorf("the shared queue is %+v", noLarge)
+	}
+}

@@ -71,18 +71,13 @@ func (all *Services) NewEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*En
 		return nil, fmt.Errorf("%w: data channel: %w", errs.ErrBadName, err)
 	}
 	ep := all.owner.NewEndpoint()
-	ep.All = all
+	ep.All, ep.large = all, &noLarge
 	ep.route = route{cmdAddr: cmdAddr, dataAddr: dataAddr}
 	ep.agreeSizes(&all.Port, tinyBytes, mtuBytes, fragBytesUnknown)
 	ep.Life.Begin(all.Clock.Unpaused)
 	all.Handshakes.Enter(ep, string(cmd))
-	quantum := ep.All.Sender.quantum()
-	ep.small.Init(ep, quantum)
-	ep.large.Init(ep, 0)
-	ep.balance.Init(quantum)
-	first := all.Config.Random()
-	ep.Snd.Init(ep.ID.Slot(), seq.Num(first), all.Rules.WindowPackets)
-	ep.fragIDs.Init(uint32(first >> 32))
+	ep.small.Init(ep, all.Sender.quantum())
+	ep.Snd.Init(ep.ID.Slot(), seq.Num(all.Config.Random()), all.Rules.WindowPackets)
 	ep.Rcv.Begin(ep)
 	ep.Rcv.Init(0, all.Rules.WindowPackets)
 	return ep, nil

@@ -162,12 +162,12 @@ func (x *mix) putPiece(f *Fragment, payload []byte) {
 }
 
 // numberFragment gives a fragment the next id.
-func (ep *Endpoint) numberFragment(f *Fragment) { f.id = ep.fragIDs.Take(ep.Snd.Window()) }
+func (ep *Endpoint) numberFragment(f *Fragment) { f.id = ep.large.fragIDs.Take(ep.Snd.Window()) }
 
 // mayNumber reports whether an id is available for one more fragment. An id is available if the
 // latest fragment id is less than "most" ahead of the id of the oldest fragment that is possibly
 // incomplete.
 func (ep *Endpoint) mayNumber(most uint32) bool {
 	oldest, next := ep.Snd.Window()
-	return ep.fragIDs.MayTake(most, oldest, next)
+	return ep.large.fragIDs.MayTake(most, oldest, next)
 }

@@ -43,12 +43,13 @@ func (tx Sender) moveToLarge(ep *Endpoint, f *Fragment) {
 	ep.small.queue.remove(f)
 	f.large = true
 	var behind *Fragment
-	for l := ep.large.queue.first; l != nil; l = l.next {
+	q := &ep.needLarge().queue
+	for l := q.first; l != nil; l = l.next {
 		if l.begun() || l.fence != f.fence && int32(l.fence-f.fence) < 0 {
 			behind = l
 		}
 	}
-	ep.large.queue.insert(f, behind)
+	q.insert(f, behind)
 }
 
 // failTooLarge removes those fragments from the queue that the peer does not accept, and ends each

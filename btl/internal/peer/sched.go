@@ -18,7 +18,7 @@ type Scheduler struct {
 // Rearm adds each of an endpoint's two send queues to the scheduler's lists if the queue may send,
 // and otherwise removes the queue from these lists.
 func (s *Scheduler) Rearm(ep *Endpoint) {
-	for _, f := range [...]*flow{&ep.small, &ep.large} {
+	for _, f := range [...]*flow{&ep.small, &ep.large.flow} {
 		switch may := f.may(); {
 		case may && f.ListedIn == nil:
 			s.Add(&f.Flow)
@@ -29,7 +29,7 @@ func (s *Scheduler) Rearm(ep *Endpoint) {
 }
 
 func (s *Scheduler) disarm(ep *Endpoint) {
-	for _, f := range [...]*flow{&ep.small, &ep.large} {
+	for _, f := range [...]*flow{&ep.small, &ep.large.flow} {
 		if f.ListedIn != nil {
 			s.Remove(&f.Flow)
 		}
@@ -47,7 +47,7 @@ func (s *Scheduler) check(c *Checker, p *peerTable) error {
 		if ep == nil {
 			continue
 		}
-		for _, f := range [...]*flow{&ep.small, &ep.large} {
+		for _, f := range [...]*flow{&ep.small, &ep.large.flow} {
 			if f.ListedIn != nil {
 				listed++
 			}

@@ -256,7 +256,7 @@ func (tx Sender) enqueue(ep *Endpoint, f *Fragment) {
 		tx.Buffers.unfill(f)
 	}
 	if f.large && !ep.bulk() {
-		ep.balance.BeginLarge()
+		ep.needLarge().balance.BeginLarge()
 	}
 	q := &ep.flowOf(f).queue
 	behind := q.last

@@ -132,6 +132,24 @@ func (p *Search) Begin(now mono.Time, most int, secret uint64) {
 	}
 }
 
+// Resume makes p a search for which Over returns true, because the path carries datagrams of the
+// size "most". Resume is for a search whose memory was freed.
+func (p *Search) Resume(most int, secret uint64) {
+	p.Begin(mono.Never, most, secret)
+	if p.Size < most {
+		p.Size, p.Stage, p.tops, p.proven, p.small = most, Complete, 1, true, true
+	}
+}
+
+// Over reports whether the search has no next step, and an equal search can be made by Resume. This
+// is the case if there was no search, or if its first probe was answered and was of the largest
+// size that the devices of both sides support. After a doubt, or while packets count as lost, a
+// search is not over.
+func (p *Search) Over() bool {
+	return p.Size == p.Most && p.Due == mono.Never && p.tops <= 1 && p.DoubtSince == 0 &&
+		!p.WantsDelivered()
+}
+
 // nonceOf returns the nonce of a probe of the given size. The answer to a probe contains the same
 // nonce as the probe.
 func nonceOf(secret uint64, sizeBytes int) uint64 { return secret<<16 | uint64(sizeBytes) }
@@ -323,7 +341,7 @@ func (p *Search) trust(now mono.Time) {
 // argument "uncoalesced" of PacketLost says whether the lost packet was sent without coalescing.
 // PacketLost returns true if the loss starts a test of the datagram size in use.
 func (p *Search) PacketLost(now mono.Time, sizeBytes int, uncoalesced bool, secret uint64) bool {
-	if sizeBytes <= p.floor() || sizeBytes > p.Size || p.Stage == Doubting {
+	if !Tells(sizeBytes, p.Size) || p.Stage == Doubting {
 		return false
 	}
 	doubtful := p.lost.add(sizeBytes)
@@ -342,7 +360,7 @@ func (p *Search) PacketLost(now mono.Time, sizeBytes int, uncoalesced bool, secr
 // the size in use is only tested and not lowered, because an attacker can cause refusals by forged
 // ICMP messages.
 func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
-	if sizeBytes <= p.floor() || p.Stage == Doubting || p.Most == 0 {
+	if sizeBytes <= floorOf(p.Size) || p.Stage == Doubting || p.Most == 0 {
 		return false
 	}
 	p.secret = secret
@@ -350,11 +368,15 @@ func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
 	return true
 }
 
-// The method "floor" returns the largest packet size, in bytes, for which the loss of a packet says
-// nothing about the path MTU.
-func (p *Search) floor() int {
-	if p.Size > p.Base {
-		return p.Base
+// Tells reports whether the loss of a packet of sizeBytes can be a sign that the path no longer
+// carries datagrams of the size in use, which is the argument "inUse".
+func Tells(sizeBytes, inUse int) bool { return sizeBytes > floorOf(inUse) && sizeBytes <= inUse }
+
+// floorOf returns the largest packet size, in bytes, for which the loss of a packet says nothing
+// about the path MTU. The argument "inUse" of floorOf is the datagram size in use.
+func floorOf(inUse int) int {
+	if inUse > BaseBytes {
+		return BaseBytes
 	}
 	return smallBytes
 }

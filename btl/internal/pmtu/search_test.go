@@ -370,3 +370,60 @@ func TestPathRunsNarrow(t *testing.T) {
 		t.Error("a packet that crossed uncoalesced proves nothing")
 	}
 }
+
+// TestResume: a search without a probe, or whose first probe is answered, is over, and Resume makes
+// the same search again. A search that has found less, or was in doubt, is not over.
+func TestResume(t *testing.T) {
+	for _, most := range []int{600, BaseBytes, 1472, 8972} {
+		var p, again Search
+		p.Begin(1, most, 7)
+		if most > BaseBytes {
+			if p.Over() {
+				t.Errorf("up to %d bytes: over before a probe", most)
+			}
+			p.Probes(1, time.Millisecond, 7, nil)
+			p.ProbeAcked(2, p.Nonce(most))
+		}
+		if !p.Over() {
+			t.Errorf("up to %d bytes: not over: %+v", most, p)
+		}
+		again.Resume(most, 7)
+		if p.askedAt = 0; p != again || !again.Over() {
+			t.Errorf("up to %d bytes: %+v, again %+v", most, p, again)
+		}
+		if again.PacketLost(3, most, true, 7); again.Over() {
+			t.Errorf("up to %d bytes: over while a packet counts as lost", most)
+		}
+		if again.Delivered(4, 3, most, true); !again.Over() {
+			t.Errorf("up to %d bytes: not over after the next packet: %+v", most, again)
+		}
+		if again.doubt(3); again.Over() {
+			t.Errorf("up to %d bytes: over in doubt", most)
+		}
+		again.trust(4)
+		if again.Over() {
+			t.Errorf("up to %d bytes: over after a doubt", most)
+		}
+	}
+}
+
+// TestTells: the loss of a packet says something if the packet is larger than those that each path
+// carries, and not larger than the size in use.
+func TestTells(t *testing.T) {
+	for _, c := range []struct {
+		size, inUse int
+		want        bool
+	}{
+		{1472, 1472, true},
+		{BaseBytes + 1, 1472, true},
+		{BaseBytes, 1472, false},
+		{1473, 1472, false},
+		{BaseBytes, BaseBytes, true},
+		{smallBytes, BaseBytes, false},
+		{smallBytes, smallBytes, false},
+	} {
+		if Tells(c.size, c.inUse) != c.want {
+			t.Errorf("%d bytes, %d in use: %v", c.size, c.inUse, !c.want)
+		}
+	}
+}

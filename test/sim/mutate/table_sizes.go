@@ -38,7 +38,7 @@ var sizeMutations = []mutation{
 		name:  "refusal-believed",
 		fault: "the search forgets that a refusal by the own system is a hint",
 		in:    "btl/internal/pmtu",
-		old:   "sizeBytes <= $p.floor() || $p.Stage == Doubting || $p.Most == 0",
+		old:   "sizeBytes <= floorOf($p.Size) || $p.Stage == Doubting || $p.Most == 0",
 		new:   "$p.Stage == Doubting || $p.Most == 0",
 		test:  "./btl/internal/pmtu -run TestPathDoubt",
 	},

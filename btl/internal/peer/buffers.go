@@ -26,7 +26,7 @@ import (
 // The field "buffers" of an Endpoint counts the endpoint's send buffers that are not free.
 //
 // The methods of Buffers that take, fill and free send buffers are in this file. The methods that
-// post packets, and that handle completed and refused sends, are in post.go.
+// post packets, and that handle completed and refused sends, are in batches.go.
 type Buffers struct {
 	*Services
 

@@ -48,7 +48,7 @@ type sending struct {
 	pack        openPack
 	sentIn      uint64 // Clock.Epoch in which the latest packet was sealed
 	buffers     int32  // number of this endpoint's send buffers that are not free
-	descriptors int32  // fragments lent, in progress, or not reported to the application yet
+	descriptors int32  // fragments that the application fills, or whose end it does not know yet
 }
 
 // needLarge returns the send queue of ep for large fragments. Its first call allocates the queue.

@@ -16,22 +16,22 @@ import (
 
 // A connection is a counted link if the fabric is reliable and ordered, and the peer has announced
 // a reliable and ordered fabric in its Hello (frag.FeatureReliable). The packets of a counted link
-// (over a reliable fabric) have no sequence numbers and no retransmission timers. A send buffer of
-// a counted link (over a reliable fabric) is free when the fabric has completed the send.
+// have no sequence numbers and no retransmission timers. A send buffer of a counted link is free
+// when the fabric has completed the send.
 //
-// All data packets of a counted link (over a reliable fabric) use the command channel, because the
-// fabric keeps the order only within a channel. Both sides of a counted link (over a reliable
-// fabric) count the data packets. A packet that requests an Ack contains the sender's packet count
-// in the sequence number field. The receiver answers on the data channel with an Ack packet, which
-// contains the receiver's packet count. All Acks of a counted link, including those that renew
-// credits, use the data channel. Because of the credits, a slow peer cannot fill the fabric's
-// queues, which all peers share. If the packet count in a header differs from the receiver's packet
-// count, the fabric has lost or reordered packets, and the connection ends with ErrLost.
+// All data packets of a counted link use the command channel, because the fabric keeps the order
+// only within a channel. Both sides of a counted link count the data packets. A packet that
+// requests an Ack contains the sender's packet count in the sequence number field. The receiver
+// answers on the data channel with an Ack packet, which contains the receiver's packet count. All
+// Acks of a counted link, including those that renew credits, use the data channel. Because of the
+// credits, a slow peer cannot fill the fabric's queues, which all peers share. If the packet count
+// in a header differs from the receiver's packet count, the fabric has lost or reordered packets,
+// and the connection ends with ErrLost.
 //
-// On a counted link (over a reliable fabric), no data is sent before the peer's first Ack, which
-// shows that the peer is ready to receive. Packets that the receiver refuses are counted like
-// accepted packets. The Nack for a refused packet is sent before the Ack that covers the packet. If
-// the peer had no memory for a fragment of several chunks, the whole fragment is sent again.
+// On a counted link, no data is sent before the peer's first Ack, which shows that the peer is
+// ready to receive. Packets that the receiver refuses are counted like accepted packets. The Nack
+// for a refused packet is sent before the Ack that covers the packet. If the peer had no memory for
+// a fragment of several chunks, the whole fragment is sent again.
 
 type countedState struct {
 	confirm   fragmentList    // fragments sent whole and not acknowledged, oldest first

@@ -17,29 +17,26 @@ type Packs struct{ *Services }
 //
 // The first small fragment to a peer is sent immediately in its own packet, because a single
 // message must not wait for messages that might follow. Until the next call of Progress, all
-// following small fragments are copied to one send buffer, the open Pack. When a shared packet
-// (Pack) is sealed, it gets its sequence number, acknowledgement and retransmission timer. A shared
-// packet (Pack) is sealed and added to its channel's batch when one of the following events occurs:
+// following small fragments are copied to one send buffer, the open Pack. When a Pack is sealed, it
+// gets its sequence number, acknowledgement and retransmission timer. A Pack is sealed and added to
+// its channel's batch when one of the following events occurs:
 //
 //  - The Pack has no room for the next fragment.
 //  - The next call of Progress begins.
-//  - The scheduler serves the endpoint of a shared packet that was opened during a call of
-//    Progress.
-//  - The shared packet of a connection over a reliable fabric contains enough fragments
-//    (postEarly).
+//  - The scheduler serves the endpoint of a Pack that was opened during a call of Progress.
+//  - The Pack of a connection over a reliable fabric contains enough fragments (postEarly).
 //
 // The channel's batch is posted to the fabric by postEarly, or otherwise by the next call of
 // Progress.
 //
 // A burst of small messages costs one system call for the first message and one system call for all
 // following messages. If the previous burst is still in flight, a burst needs only one system call,
-// because its first message is added to the shared packet like the rest. A message to an endpoint
-// without packets in flight is always sent immediately.
+// because its first message is added to the Pack like the rest. A message to an endpoint without
+// packets in flight is always sent immediately.
 //
-// While a shared packet (Pack) is open, its endpoint stays in the scheduler's list. The endpoint's
-// next sequence number is reserved for the open Pack (a shared packet), so that no packet of the
-// endpoint is sealed before the Pack. A shared packet (Pack) is opened only while the send window
-// allows a packet, so that it can always be sealed.
+// While a Pack is open, its endpoint stays in the scheduler's list. The endpoint's next sequence
+// number is reserved for the open Pack, so that no packet of the endpoint is sealed before the
+// Pack. A Pack is opened only while the send window allows a packet, so that it can be sealed.
 
 // openPack is a shared packet (Pack) to which small fragments of an endpoint can still be added.
 type openPack struct {

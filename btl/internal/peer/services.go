@@ -53,7 +53,7 @@ type Owner struct {
 //	Packs       several fragments in one packet  pack mix
 //	Links       packets get numbers and timers   link link_seq link_counted
 //	Writer      headers and control packets      write_headers write_path
-//	Buffers     send buffers                     buffers post
+//	Buffers     send buffers                     buffers batches
 //	Sent        packets in flight                sent resend
 //	Acks        owed ACKs                        acks_send
 //	Flushes     calls of Flush and Fence         flush

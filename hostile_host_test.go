@@ -38,6 +38,33 @@ func TestBacklogByHost(t *testing.T) {
 	}
 }
 
+// Hosts take turns in Take: one host with many ports does not delay the messages of other hosts.
+func TestTakeByHost(t *testing.T) {
+	const ports, messages = 10, 12
+	server, good, _ := peerOfOtherHost(t, gobtl.Config{})
+	fill := func(p *gobtl.Peer, data string) {
+		for range messages {
+			must(t, p.Enqueue(t.Context(), []byte(data)))
+		}
+		must(t, p.Link().Runner().Flush(t.Context(), p.Endpoint()))
+	}
+	for range ports {
+		fill(dial(t, open(t, gobtl.Config{}), server.Address()), "bad")
+	}
+	fill(good, "good")
+	goods := 0
+	for range 2 * (ports + 1) {
+		msg, err := server.Take(t.Context())
+		must(t, err)
+		if string(msg.Data) == "good" {
+			goods++
+		}
+	}
+	if goods < ports {
+		t.Errorf("of %d messages %d are of a host that has one port beside %d", 2*(ports+1), goods, ports)
+	}
+}
+
 // One host whose many ports come and go leaves what another host has left before.
 func TestGoneByHost(t *testing.T) {
 	const window, streams, ports = 4096, 4, 20

@@ -11,6 +11,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/btl/runner"
+	"gobtl/internal/byhost"
 )
 
 // Conn is a bidirectional byte stream. A Conn implements net.Conn, and supports half-close.
@@ -23,7 +24,8 @@ type Conn struct {
 	// Only the goroutine that drives the module may use the field "dialing" of a Conn and the fields
 	// after it.
 	dialing  *request
-	backlog  *Listener // the Listener whose backlog holds the Conn
+	backlog  *Listener             // the Listener whose backlog holds the Conn
+	place    *byhost.Member[*Conn] // in the backlog, or nil
 	accepted bool
 	closed   bool
 	err      error // why it has ended

@@ -18,7 +18,7 @@ func (n *Node) Held(service string) (bytes int64, backlog int) {
 	_ = n.r.Do(context.Background(), func(*btl.Module) error {
 		bytes = n.gone.Bytes()
 		if l := n.listeners[service]; l != nil {
-			backlog = len(l.backlog)
+			backlog = l.backlog.Waiting()
 		}
 		return nil
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -46,6 +47,39 @@ func TestUnsentBytesOfOneHost(t *testing.T) {
 	must(t, p.client.run.Do(t.Context(), func(*btl.Module) error { p.ep.Abort(); return nil }))
 	must(t, c.Close())
 	eventually(t, "memory to be given back", func() bool { return p.server.UnsentMemory() == 0 })
+}
+
+// Hosts whose Conns wait for Accept take turns: the only Conn of a host does not wait for the many
+// Conns of another host. The Conns of a host keep their order.
+func TestAcceptTurnsOfHosts(t *testing.T) {
+	const many = 20
+	with := within(mem.New(mem.Config{}))
+	p := newPair(t, with, conn.Config{Backlog: 4 * many}, btl.Config{})
+	good := another(t, with, p, conn.Config{})
+	for i := range many {
+		c, err := p.client.Dial(t.Context(), p.ep, "service")
+		must(t, err)
+		_, err = c.Write([]byte{byte(i)})
+		must(t, err)
+	}
+	one, err := good.client.Dial(t.Context(), good.ep, "service")
+	must(t, err)
+	_, err = one.Write([]byte{many})
+	must(t, err)
+	want := []byte{0, many}
+	for i := 1; i < many; i++ {
+		want = append(want, byte(i))
+	}
+	for i := range want {
+		c, err := p.listener.Accept()
+		must(t, err)
+		var got [1]byte
+		_, err = io.ReadFull(c, got[:])
+		must(t, err)
+		if got[0] != want[i] {
+			t.Fatalf("Accept %d returns Conn %d, want %d", i, got[0], want[i])
+		}
+	}
 }
 
 // The peers of one host open at most half of the Conns that other hosts do not use.

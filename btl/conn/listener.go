@@ -5,10 +5,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
-	"slices"
 
 	"gobtl/btl"
 	"gobtl/btl/runner"
+	"gobtl/internal/byhost"
 )
 
 const network = "btl"
@@ -57,8 +57,7 @@ type Listener struct {
 
 	// Only the goroutine that drives the module may use the field "backlog" of a Listener and the
 	// fields after it.
-	backlog []*Conn
-	of      map[string]int // number of Conns in the backlog, by peer host
+	backlog byhost.Turns[*Conn] // its hosts take turns in Accept; the oldest Conn of a host is first
 	accepts []*request
 	closed  bool
 }
@@ -67,7 +66,7 @@ type Listener struct {
 // bytes, and can be empty. Listen returns ErrInUse if the service already has a Listener,
 // ErrService for a longer name, and net.ErrClosed after Close of the Node.
 func (n *Node) Listen(service string) (*Listener, error) {
-	l := &Listener{n: n, service: service, of: map[string]int{}}
+	l := &Listener{n: n, service: service}
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
 		switch {
 		case n.closed:
@@ -87,8 +86,9 @@ func (n *Node) Listen(service string) (*Listener, error) {
 	return l, nil
 }
 
-// Accept waits until a peer opens a Conn, and returns the Conn. The error of Accept is
-// net.ErrClosed, or the error that ended the Runner.
+// Accept waits until a peer opens a Conn, and returns the Conn. If several Conns wait for Accept,
+// their hosts take turns, one Conn each, and the Conns of a host are returned in the order in which
+// they have arrived. The error of Accept is net.ErrClosed, or the error that ended the Runner.
 func (l *Listener) Accept() (net.Conn, error) {
 	var q request
 	err := l.n.r.Await(context.Background(), func(_ *btl.Module, w runner.Waker) error {
@@ -96,8 +96,11 @@ func (l *Listener) Accept() (net.Conn, error) {
 		switch {
 		case l.closed:
 			return net.ErrClosed
-		case len(l.backlog) > 0:
-			q.conn = l.take(0)
+		case l.backlog.Waiting() > 0:
+			first := l.backlog.First()
+			l.backlog.Done(first, false)
+			l.take(first.What)
+			q.conn = first.What
 			q.conn.advance() // The Conn might have ended.
 			w.Wake(nil)
 		default:
@@ -131,37 +134,34 @@ func (l *Listener) close() {
 	for _, q := range l.accepts {
 		q.w.Wake(net.ErrClosed)
 	}
-	for len(l.backlog) > 0 {
-		l.take(len(l.backlog) - 1).close()
+	for l.backlog.Waiting() > 0 {
+		c := l.backlog.First().What
+		l.take(c)
+		c.close()
 	}
 	l.accepts = nil
 }
 
-func (l *Listener) take(i int) *Conn {
-	c := l.backlog[i]
-	l.backlog = slices.Delete(l.backlog, i, i+1)
-	host := c.ep.PeerHost()
-	if l.of[host]--; l.of[host] == 0 {
-		delete(l.of, host)
-	}
-	c.backlog = nil
-	return c
+// The method "take" removes a Conn from the backlog.
+func (l *Listener) take(c *Conn) {
+	l.backlog.Leave(c.place)
+	c.backlog, c.place = nil, nil
 }
 
 // mayOffer reports whether an Accept waits for a new Conn, or the backlog has room for a new Conn
 // from the given host.
 func (l *Listener) mayOffer(host string) bool {
-	free := l.n.cfg.Backlog - len(l.backlog)
-	return len(l.accepts) > 0 || free > 0 && l.of[host] <= free
+	free := l.n.cfg.Backlog - l.backlog.Waiting()
+	return len(l.accepts) > 0 || free > 0 && l.backlog.Members(host) <= free
 }
 
 // The method "offer" passes a Conn to a waiting Accept, or adds the Conn to the backlog if no
 // Accept waits.
 func (l *Listener) offer(c *Conn) {
 	if len(l.accepts) == 0 {
-		l.backlog = append(l.backlog, c)
-		l.of[c.ep.PeerHost()]++
-		c.backlog = l
+		c.backlog, c.place = l, &byhost.Member[*Conn]{What: c}
+		l.backlog.Enter(c.place, c.ep.PeerHost())
+		l.backlog.Wait(c.place)
 		return
 	}
 	q := l.accepts[0]

@@ -299,7 +299,7 @@ func (c *Conn) forget() {
 		c.n.countGone(c)
 	}
 	if l := c.backlog; l != nil {
-		l.take(slices.Index(l.backlog, c))
+		l.take(c)
 	}
 }
 

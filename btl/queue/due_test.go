@@ -13,7 +13,7 @@ import (
 func TestQueueToldWhenEmpty(t *testing.T) {
 	const window = 1 << 20
 	for _, said := range [][]uint64{{100, 200}, {200, 100}, {300}, {300, 200}} {
-		q := &Queue{from: map[*btl.Endpoint]*inbox{}}
+		q := newReady(0, func(*btl.Endpoint) string { return "" })
 		for _, sent := range said {
 			q.noteWaits(nil, sent)
 		}

@@ -17,7 +17,7 @@ func (q *Queue) Senders() int {
 func (q *Queue) Held(peer string) (endpoints int, bytes int64, ready int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.gone.Of(peer), q.gone.Bytes(), q.ready.count
+	return q.gone.Of(peer), q.gone.Bytes(), q.ready.Waiting()
 }
 
 // Work makes the Queue have something under way, until the returned function is called.

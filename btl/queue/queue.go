@@ -10,6 +10,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/btl/runner"
+	"gobtl/internal/byhost"
 	"gobtl/internal/kept"
 )
 
@@ -80,9 +81,10 @@ type Message struct {
 
 // Queue sends messages, and stores received messages until Take returns them.
 type Queue struct {
-	cfg Config
-	m   *btl.Module
-	r   *runner.Runner
+	cfg    Config
+	m      *btl.Module
+	r      *runner.Runner
+	hostOf func(*btl.Endpoint) string // Endpoint.PeerHost
 
 	onDone func(*btl.Fragment, error) // the OnDone of all data messages
 
@@ -99,7 +101,7 @@ type Queue struct {
 	mu     sync.Mutex // guards the following fields
 	from   map[*btl.Endpoint]*inbox
 	held   int64                    // bytes that wait in the inboxes of the map "from"
-	ready  readyInboxes             // inboxes with messages; the first is the next to take from
+	ready  byhost.Turns[*inbox]     // the inboxes; those with messages wait for a turn of Take
 	gone   *kept.Keeper[*inbox]     // inboxes of ended endpoints
 	left   map[*btl.Endpoint]*inbox // inboxes of ended endpoints, with messages
 	closed bool
@@ -115,47 +117,7 @@ type inbox struct {
 	told     int64 // value of taken in the latest limit sent
 	waits    int64 // total bytes that the peer had sent when its Send began to wait, or 0
 	ended    bool
-
-	next, prev *inbox // in Queue.ready
-	listed     bool   // the inbox is in Queue.ready
-}
-
-// readyInboxes is a list of inboxes (queues of received messages), from which an inbox is removed
-// in constant time.
-type readyInboxes struct {
-	first, last *inbox
-	count       int
-}
-
-// The method "add" appends an inbox to the list.
-func (l *readyInboxes) add(in *inbox) {
-	in.prev, in.next, in.listed = l.last, nil, true
-	if l.last == nil {
-		l.first = in
-	} else {
-		l.last.next = in
-	}
-	l.last = in
-	l.count++
-}
-
-// The method "remove" removes an inbox from the list, if the list contains it.
-func (l *readyInboxes) remove(in *inbox) {
-	if !in.listed {
-		return
-	}
-	if in.prev == nil {
-		l.first = in.next
-	} else {
-		in.prev.next = in.next
-	}
-	if in.next == nil {
-		l.last = in.prev
-	} else {
-		in.next.prev = in.prev
-	}
-	in.prev, in.next, in.listed = nil, nil, false
-	l.count--
+	turn     byhost.Member[*inbox] // in Queue.ready
 }
 
 // New makes a Queue that uses one tag of a module. Until Start is called, only the goroutine that
@@ -186,7 +148,7 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 	q := &Queue{
 		cfg: cfg, m: m, to: map[*btl.Endpoint]*sender{}, from: map[*btl.Endpoint]*inbox{},
 		telling: map[*btl.Endpoint]bool{}, asking: map[*btl.Endpoint]bool{},
-		more: make(chan struct{}),
+		more: make(chan struct{}), hostOf: (*btl.Endpoint).PeerHost,
 		gone: kept.New[*inbox](cfg.GoneBytes), left: map[*btl.Endpoint]*inbox{},
 	}
 	q.onDone = func(f *btl.Fragment, _ error) { q.acknowledged(f.Endpoint(), int64(f.Context)) }
@@ -268,6 +230,8 @@ func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
 	in := q.from[peer]
 	if in == nil {
 		in = &inbox{peer: peer}
+		in.turn.What = in
+		q.ready.Enter(&in.turn, q.hostOf(peer))
 		q.from[peer] = in
 	}
 	return in
@@ -298,9 +262,7 @@ func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) (ended []*btl.Endpoint)
 	in.received += cost(len(body))
 	q.held += cost(len(body))
 	in.messages = append(in.messages, append([]byte(nil), body...))
-	if len(in.messages) == 1 {
-		q.ready.add(in)
-	}
+	q.ready.Wait(&in.turn)
 	for q.held > q.cfg.TotalBytes {
 		most := q.most()
 		q.leave(most)
@@ -315,11 +277,11 @@ func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) (ended []*btl.Endpoint)
 func (q *Queue) most() (most *inbox) {
 	atHost := make(map[string]int64)
 	for peer, in := range q.from {
-		atHost[peer.PeerHost()] += in.held()
+		atHost[q.hostOf(peer)] += in.held()
 	}
 	mostHost := ""
 	for peer, in := range q.from {
-		host := peer.PeerHost()
+		host := q.hostOf(peer)
 		if most == nil || atHost[host] > atHost[mostHost] ||
 			host == mostHost && in.held() > most.held() {
 			most, mostHost = in, host
@@ -367,11 +329,12 @@ func (q *Queue) leave(in *inbox) {
 	q.held -= in.held()
 	in.ended = true
 	if len(in.messages) == 0 {
+		q.ready.Leave(&in.turn)
 		return
 	}
 	q.left[in.peer] = in
-	for _, in := range q.gone.Add(in.peer.PeerHost(), in, goneBytes+in.held()) {
-		q.ready.remove(in)
+	for _, in := range q.gone.Add(q.hostOf(in.peer), in, goneBytes+in.held()) {
+		q.ready.Leave(&in.turn)
 		delete(q.left, in.peer)
 	}
 }

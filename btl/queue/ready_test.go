@@ -1,74 +1,110 @@
 package queue
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"gobtl/btl"
+	"gobtl/internal/byhost"
 	"gobtl/internal/kept"
-	"gobtl/internal/testenv"
 )
 
-// A message of one peer is found, and an ended peer is removed, without a walk through the peers
-// with messages: in this test such a walk would find a nil pointer.
-func TestReadyWithoutWalk(t *testing.T) {
-	peer, other := new(btl.Endpoint), new(btl.Endpoint)
-	q := &Queue{
+// newReady returns a Queue without a module. The function hostOf returns the host of an endpoint.
+func newReady(goneBytes int64, hostOf func(*btl.Endpoint) string) *Queue {
+	return &Queue{
 		from: map[*btl.Endpoint]*inbox{}, left: map[*btl.Endpoint]*inbox{},
-		gone: kept.New[*inbox](1 << 20), more: make(chan struct{}),
+		gone: kept.New[*inbox](goneBytes), more: make(chan struct{}), hostOf: hostOf,
 		cfg: Config{Bytes: 1 << 20, TotalBytes: 1 << 20},
-	}
-	q.tryKeep(other, []byte("other"))
-	q.tryKeep(peer, []byte("one"))
-	q.tryKeep(peer, []byte("two"))
-	first := q.ready.first
-	q.ready.first = nil
-	if msg, _, _ := q.next(peer); string(msg.Data) != "one" {
-		t.Errorf("%q", msg.Data)
-	}
-	q.ready.first = first
-	if msg, _, _ := q.next(nil); string(msg.Data) != "other" || q.ready.count != 1 {
-		t.Errorf("%q, %d are ready", msg.Data, q.ready.count)
-	}
-	if msg, _, more := q.next(other); msg.Peer != nil || more == nil {
-		t.Errorf("%q", msg.Data)
-	}
-	if msg, _, _ := q.next(peer); string(msg.Data) != "two" || q.ready != (readyInboxes{}) {
-		t.Errorf("%q, %+v", msg.Data, q.ready)
 	}
 }
 
-// The list of inboxes behaves like a slice.
-func TestReadyModel(t *testing.T) {
-	random := rand.New(rand.NewPCG(testenv.Seed(t, 1), 1))
-	var l readyInboxes
-	var want []*inbox
-	all := make([]inbox, 8)
-	for range 10_000 {
-		in := &all[random.IntN(len(all))]
-		if in.listed {
-			l.remove(in)
-			kept := want[:0]
-			for _, w := range want {
-				if w != in {
-					kept = append(kept, w)
-				}
-			}
-			want = kept
-		} else {
-			l.remove(in) // does nothing
-			l.add(in)
-			want = append(want, in)
+// A message of one peer is found without a look at the peers with messages.
+func TestReadyWithoutWalk(t *testing.T) {
+	peer, other := new(btl.Endpoint), new(btl.Endpoint)
+	q := newReady(1<<20, func(*btl.Endpoint) string { return "host" })
+	q.tryKeep(other, []byte("other"))
+	q.tryKeep(peer, []byte("one"))
+	q.tryKeep(peer, []byte("two"))
+	ready := q.ready
+	q.ready = byhost.Turns[*inbox]{}
+	if in := q.readyOf(peer); in == nil || string(in.messages[0]) != "one" {
+		t.Error("the messages of a peer are not found by the peer")
+	}
+	q.ready = ready
+	for _, c := range []struct {
+		of    *btl.Endpoint
+		want  string
+		ready int
+	}{{peer, "one", 2}, {nil, "other", 1}, {other, "", 1}, {peer, "two", 0}, {nil, "", 0}} {
+		msg, _, more := q.next(c.of)
+		if string(msg.Data) != c.want || q.ready.Waiting() != c.ready || (more == nil) != (c.want != "") {
+			t.Errorf("%q, %d are ready, want %q, %d", msg.Data, q.ready.Waiting(), c.want, c.ready)
 		}
-		forward, backward := l.first, l.last
-		for i := range want {
-			if forward != want[i] || backward != want[len(want)-1-i] {
-				t.Fatalf("inbox %d of %d differs", i, len(want))
-			}
-			forward, backward = forward.next, backward.prev
+	}
+}
+
+// Hosts with messages take turns in Take, and so do the endpoints of a host: a host with many
+// endpoints gets no more turns than a host with one endpoint.
+func TestTakeTurnsOfHosts(t *testing.T) {
+	const many, each = 40, 100
+	hosts := map[*btl.Endpoint]string{}
+	q := newReady(1<<20, func(ep *btl.Endpoint) string { return hosts[ep] })
+	fill := func(host string) *btl.Endpoint {
+		ep := new(btl.Endpoint)
+		hosts[ep] = host
+		for range each {
+			q.tryKeep(ep, nil)
 		}
-		if forward != nil || backward != nil || l.count != len(want) {
-			t.Fatalf("%d inboxes, want %d", l.count, len(want))
+		return ep
+	}
+	for range many {
+		fill("many")
+	}
+	one := fill("one")
+	got := map[*btl.Endpoint]int{}
+	for range 4 * many {
+		msg, _, _ := q.next(nil)
+		got[msg.Peer]++
+	}
+	if got[one] != 2*many {
+		t.Errorf("the host with one endpoint got %d turns of %d", got[one], 4*many)
+	}
+	for ep, n := range got {
+		if ep != one && n != 2 {
+			t.Errorf("an endpoint of the host with %d got %d turns of %d", many, n, 2*many)
 		}
+	}
+	if all := q.ready.Waiting(); all != many+1 {
+		t.Errorf("%d endpoints have messages, want %d", all, many+1)
+	}
+}
+
+// A host is forgotten when its last endpoint has ended and its messages are taken or dropped.
+func TestHostsOfInboxes(t *testing.T) {
+	hosts := map[*btl.Endpoint]string{}
+	q := newReady(goneBytes+2*overheadBytes, func(ep *btl.Endpoint) string { return hosts[ep] })
+	end := func(host string, messages int) {
+		ep := new(btl.Endpoint)
+		hosts[ep] = host
+		q.inbox(ep)
+		for range messages {
+			q.tryKeep(ep, nil)
+		}
+		q.leave(q.from[ep])
+	}
+	end("none", 0)
+	end("dropped", 2)
+	end("taken", 2) // GoneBytes has room for one of them
+	for _, host := range []string{"none", "dropped", "taken"} {
+		if n := q.ready.Members(host); (n == 1) != (host == "taken") {
+			t.Errorf("%d inboxes of host %q", n, host)
+		}
+	}
+	for range 2 {
+		if msg, _, _ := q.next(nil); msg.Peer == nil {
+			t.Error("no message")
+		}
+	}
+	if n := q.ready.Members("taken"); n != 0 || q.ready.Waiting() != 0 {
+		t.Errorf("when all is taken %d inboxes are left, %d wait", n, q.ready.Waiting())
 	}
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // Take returns the next received message of a peer. If the argument "peer" is nil, Take returns the
-// messages of all peers, one message of each peer in turn. If no message is queued, Take waits for
+// messages of all peers. The hosts with queued messages take turns, one message each, and the peers
+// of a host share the turns of their host in the same way. If no message is queued, Take waits for
 // a message, but at most until ctx is cancelled. Take returns the messages of an endpoint even
 // after the endpoint has ended. If the argument "peer" is an ended endpoint whose messages were all
 // taken, Take returns the error of this endpoint.
@@ -73,7 +74,6 @@ func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan stru
 	if in == nil {
 		return msg, false, q.more
 	}
-	q.ready.remove(in)
 	msg = Message{Peer: in.peer, Data: in.messages[0]}
 	in.messages[0] = nil
 	c := cost(len(msg.Data))
@@ -81,12 +81,16 @@ func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan stru
 	if !in.ended {
 		q.held -= c
 	}
-	if in.messages = in.messages[1:]; len(in.messages) > 0 {
-		q.ready.add(in)
+	in.messages = in.messages[1:]
+	again := len(in.messages) > 0
+	q.ready.Done(&in.turn, again)
+	switch {
+	case again:
 		q.gone.Shrink(in, c)
-	} else if in.ended {
+	case in.ended:
 		q.gone.Remove(in)
 		delete(q.left, in.peer)
+		q.ready.Leave(&in.turn)
 	}
 	return msg, in.due(q.cfg.Bytes), nil
 }
@@ -96,7 +100,10 @@ func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan stru
 // this peer. The caller holds q.mu.
 func (q *Queue) readyOf(peer *btl.Endpoint) *inbox {
 	if peer == nil {
-		return q.ready.first
+		if first := q.ready.First(); first != nil {
+			return first.What
+		}
+		return nil
 	}
 	in := q.from[peer]
 	if in == nil {

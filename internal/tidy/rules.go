@@ -38,7 +38,7 @@ var pureDeny = []string{
 // The variable "leaves" lists those packages of this module that themselves import no package of
 // this module.
 var leaves = []string{
-	"internal/cookie", "internal/fifo", "internal/kept",
+	"internal/byhost", "internal/cookie", "internal/fifo", "internal/kept",
 	"internal/limits", "internal/mono", "internal/seq", "internal/slots",
 }
 
@@ -178,8 +178,8 @@ var policies = []policy{
 		libs:    []string{"github.com/prometheus/client_golang"},
 	},
 	{dir: "btl/call", imports: []string{"btl", "btl/runner", "internal/plain"}},
-	{dir: "btl/conn", imports: []string{"btl", "btl/runner", "internal/kept"}},
-	{dir: "btl/queue", imports: []string{"btl", "btl/runner", "internal/kept"}},
+	{dir: "btl/conn", imports: []string{"btl", "btl/runner", "internal/byhost", "internal/kept"}},
+	{dir: "btl/queue", imports: []string{"btl", "btl/runner", "internal/byhost", "internal/kept"}},
 	{dir: "vnic", imports: with(leaves, "btl", "fabric"), deny: pureDeny},
 	{dir: "vnic/offload", deny: with(pureDeny, "time")},
 	{

@@ -83,10 +83,11 @@ type company struct {
 	before levels // value of busy at the end of the previous epoch
 }
 
-// For the window of a Conn that receives b bytes in an epoch, another Conn is busy if it receives at
-// least b/busyFactor bytes in the epoch. If the window of the first Conn is n times its initial
-// size, the other Conn is busy with b/(n*busyFactor) bytes already, because a large window keeps a
-// Conn with a small window slow. A Conn with less than 1/busyParts of its initial window is not
+// Whether another Conn counts as busy, in the decision about the window of a Conn, depends on the
+// bytes that both receive in an epoch. If the window has its initial size, the other Conn is busy
+// with at least 1/busyFactor of the bytes of the Conn. If the window is n times as large, the other
+// Conn is busy with at least 1/(n*busyFactor) of these bytes, because the Conn with the larger
+// window may slow down the other Conn. With less than 1/busyParts of the initial window, no Conn is
 // busy.
 const (
 	epochWindows = 16

@@ -194,8 +194,8 @@ type Message struct {
 // Take returns a message that a peer has sent to this Node's queue with Enqueue. Take might return
 // the messages of one peer in a different order than the peer has sent them: even without packet
 // loss, a small message can overtake a large message. A program that needs the order can use a
-// stream (Peer.OpenStream), or can begin each call after the answer to the previous call. Hosts with
-// queued messages take turns (see queue.Queue.Take). If no message is queued, Take waits for a
+// stream (Peer.OpenStream), or can begin each call after the answer to the previous call. Hosts
+// with queued messages take turns (see queue.Queue.Take). If no message is queued, Take waits for a
 // message, but at most until ctx is cancelled. The error of Take is ErrClosed or the error of ctx.
 func (n *Node) Take(ctx context.Context) (Message, error) {
 	if ctx == nil {

@@ -1,28 +1,32 @@
 package runner
 
-import "gobtl/btl"
+import (
+	"gobtl/btl"
+	"gobtl/internal/byhost"
+)
 
 // refusedCalls contains the calls that got ErrAgain, because no send buffers were free, and that
 // must be begun again later. Calls for one endpoint are begun in the order in which they were made,
 // and calls for different endpoints do not wait for each other. Only the goroutine that owns the
 // module may use the fields of refusedCalls.
 type refusedCalls struct {
-	count  int
-	by     map[*btl.Endpoint]*refusedQueue
-	queues []*refusedQueue
-	turn   int // index of the queue to try first
-	free   callQueue
-	spare  *refusedQueue
+	count int
+	by    map[*btl.Endpoint]*refusedQueue
+	turns byhost.Turns[*refusedQueue] // all queues; the hosts of their endpoints take turns
+	free  callQueue
+	spare *refusedQueue
 }
 
 type refusedQueue struct {
 	ep    *btl.Endpoint
 	calls callQueue
+	turn  byhost.Member[*refusedQueue] // in refusedCalls.turns
 	next  *refusedQueue
 }
 
 // In one poll, the Runner makes at most refusedMax failed attempts to begin calls that wait for
-// send buffers.
+// send buffers. The hosts of the endpoints take turns, so the calls for a host with one endpoint do
+// not wait until the Runner has tried the calls for all endpoints of another host.
 const refusedMax = 16
 
 // The method "offer" begins a call. If no send buffer is free, or if earlier calls for the same
@@ -37,23 +41,25 @@ func (f *refusedCalls) offer(r *Runner, c *call) {
 		return
 	}
 	q := (*refusedQueue)(nil)
-	if len(f.queues) > 0 {
+	if len(f.by) > 0 {
 		q = f.by[ep]
 	}
 	if q == nil {
 		if r.begin(c) {
 			return
 		}
-		q = f.queue(ep)
+		q = f.queue(ep, ep.PeerHost())
 	}
 	q.calls.push(c)
 	f.count++
 }
 
-func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
+// The method "queue" makes a queue for the calls for an endpoint of the given host.
+func (f *refusedCalls) queue(ep *btl.Endpoint, host string) *refusedQueue {
 	q := f.spare
 	if q == nil {
 		q = new(refusedQueue)
+		q.turn.What = q
 	} else {
 		f.spare, q.next = q.next, nil
 	}
@@ -62,7 +68,8 @@ func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 		f.by = make(map[*btl.Endpoint]*refusedQueue)
 	}
 	f.by[ep] = q
-	f.queues = append(f.queues, q)
+	f.turns.Enter(&q.turn, host)
+	f.turns.Wait(&q.turn)
 	return q
 }
 
@@ -81,18 +88,23 @@ func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 			refused++
 		}
 	}
-	for range len(f.queues) {
-		if refused >= refusedMax {
+	tried := make([]*refusedQueue, 0, refusedMax)
+	for refused+len(tried) < refusedMax {
+		turn := f.turns.First()
+		if turn == nil {
 			break
 		}
-		f.turn %= len(f.queues)
-		n, empty := f.queues[f.turn].advance(r)
+		q := turn.What
+		n, empty := q.advance(r)
+		f.turns.Done(turn, false)
 		if begun += n; empty {
-			f.drop(f.turn)
+			f.drop(q)
 		} else {
-			refused++
-			f.turn++
+			tried = append(tried, q)
 		}
+	}
+	for _, q := range tried {
+		f.turns.Wait(&q.turn)
 	}
 	f.count -= begun
 	return begun
@@ -109,13 +121,9 @@ func (q *refusedQueue) advance(r *Runner) (n int, empty bool) {
 	return n, true
 }
 
-// The method "drop" removes the empty queue with the index i.
-func (f *refusedCalls) drop(i int) {
-	q := f.queues[i]
-	last := len(f.queues) - 1
-	f.queues[i] = f.queues[last]
-	f.queues[last] = nil
-	f.queues = f.queues[:last]
+// The method "drop" removes the empty queue q.
+func (f *refusedCalls) drop(q *refusedQueue) {
+	f.turns.Leave(&q.turn)
 	delete(f.by, q.ep)
 	q.ep = nil
 	q.next, f.spare = f.spare, q

@@ -110,6 +110,51 @@ func TestRunnerOnePeerStandsStill(t *testing.T) {
 	}
 }
 
+// When calls for many endpoints of one host are refused, each poll still tries the calls for the
+// only endpoint of another host. No poll tries the calls for an endpoint twice.
+func TestRefusedTurnsOfHosts(t *testing.T) {
+	const many, polls = 40, 4
+	r := openRunners(t, 1, nil)[0]
+	var f refusedCalls
+	tries := map[string]int{}
+	refuse := func(host string) {
+		c := r.newCall(callAwait)
+		latest := 0
+		c.await = func(*btl.Module, Waker) error {
+			if latest == tries["polls"] {
+				t.Errorf("two tries in poll %d for an endpoint of the host with %s", latest, host)
+			}
+			latest = tries["polls"]
+			tries[host]++
+			return btl.ErrAgain
+		}
+		f.queue(new(btl.Endpoint), host).calls.push(c)
+		f.count++
+	}
+	for range many {
+		refuse("many")
+	}
+	refuse("one")
+	err := r.Do(t.Context(), func(*btl.Module) error {
+		for range polls {
+			tries["polls"]++
+			if begun := f.tryAgain(r); begun != 0 {
+				t.Errorf("%d calls are begun that are refused", begun)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tries["one"] != polls || tries["many"] != polls*(refusedMax-1) {
+		t.Errorf("%v tries in %d polls, want %d and %d", tries, polls, polls*(refusedMax-1), polls)
+	}
+	if f.turns.Waiting() != many+1 || f.count != many+1 {
+		t.Errorf("%d queues with %d calls are left", f.turns.Waiting(), f.count)
+	}
+}
+
 // A Flush is behind what SendBuffered has accepted, wherever that waits.
 func TestRunnerFlushBehindPosts(t *testing.T) {
 	rs, ep := pair(t, func(_ int, m *btl.Module) {

@@ -126,7 +126,7 @@ var policies = []policy{
 	},
 	{dir: "btl/internal/sched", deny: with(pureDeny, "time")},
 	{dir: "btl/internal/setting", deny: pureDeny},
-	{dir: "btl/internal/share", deny: with(pureDeny, "time")},
+	{dir: "btl/internal/share", imports: []string{"internal/fifo"}, deny: with(pureDeny, "time")},
 	{dir: "btl/internal/snapshot", deny: without(pureDeny, "sync/...")},
 	{dir: "btl/internal/spare", deny: with(pureDeny, "time")},
 	{dir: "btl/internal/stats", deny: with(pureDeny, "time")},
@@ -169,7 +169,7 @@ var policies = []policy{
 		},
 	},
 	{
-		dir: "btl/runner", imports: []string{"btl", "fabric", "internal/waiting"},
+		dir: "btl/runner", imports: []string{"btl", "fabric", "internal/byhost", "internal/waiting"},
 		libs: []string{"golang.org/x/sys"},
 	},
 	{

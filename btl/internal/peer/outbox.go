@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gobtl/btl/internal/setting"
+	"gobtl/btl/internal/share"
 	"gobtl/internal/fifo"
 	"gobtl/reliability"
 )
@@ -23,9 +24,8 @@ type Outbox struct {
 	byes    fragmentList // ended Byes of the transport itself, if the application uses Pull
 	notices fifo.List[Notice]
 
-	wanting   fifo.List[*Endpoint] // endpoints on which a call has returned ErrAgain
-	unseen    int                  // upper bound for the endpoints that FindRoom must examine
-	tellsRoom bool                 // the application wants a notification after ErrAgain
+	wanting   share.Waiters[*Endpoint] // endpoints on which a call has returned ErrAgain
+	tellsRoom bool                     // the application wants a notification after ErrAgain
 
 	Pulled bool // the application polls with Pull, and no callback is called
 }

@@ -2,7 +2,6 @@ package peer
 
 import (
 	"fmt"
-	"math"
 
 	"gobtl/btl/internal/errs"
 )
@@ -23,7 +22,7 @@ func (ob *Outbox) again(ep *Endpoint, what wants) error {
 		return errs.ErrAgain
 	}
 	if ep.wants == 0 {
-		ob.wanting.Push(ep)
+		ob.wanting.Push(ep.ID.Host, ep)
 		ob.Rest.Stir()
 	}
 	if ep.wants&what == 0 {
@@ -37,40 +36,46 @@ func (ob *Outbox) again(ep *Endpoint, what wants) error {
 // the time of a pass does not depend on the number of waiting endpoints.
 const roomLooks = 4
 
-// FindRoom examines some endpoints on which a call has returned ErrAgain. If a repetition of the
-// call can succeed at present, FindRoom queues a notification, and otherwise the endpoint goes to
-// the end of the list. The argument "found" of FindRoom says whether a poll has found a completion,
-// which can open a window or free room in a channel. If nothing has changed since all endpoints
-// were examined, one call examines one endpoint.
+// FindRoom examines some endpoints on which a call has returned ErrAgain. The hosts of these
+// endpoints take turns. If a repetition of the call can succeed at present, FindRoom queues a
+// notification. The argument "found" of FindRoom says whether a poll has found a completion, which
+// can open a window or free room in a channel. If nothing has changed since all endpoints were
+// examined, one call examines one endpoint.
 func (ob *Outbox) FindRoom(found bool) {
-	waiting := ob.wanting.Len()
-	if ob.unseen = min(ob.unseen, waiting); waiting == 0 { // the usual case
+	if ob.wanting.Len() == 0 { // the usual case
 		return
 	}
 	if found {
-		ob.unseen = waiting
+		ob.wanting.Renew()
 	}
-	for range max(1, min(ob.unseen, roomLooks)) {
-		ep, _ := ob.wanting.Pop()
-		ob.unseen = max(0, ob.unseen-1)
-		switch {
-		case ep.Err() != nil || ep.wants == 0:
-			ep.wants = 0
-		case ob.hasRoom(ep):
-			ep.wants = 0
-			ob.notices.Push(Notice{Ep: ep, Kind: NoteRoom})
-		default:
-			ob.wanting.Push(ep)
+	for range roomLooks {
+		if ob.wanting.Look(ob.waits); !ob.wanting.Due() {
+			break
 		}
 	}
 }
 
+// The method "waits" examines an endpoint on which a call has returned ErrAgain, and reports
+// whether the endpoint still has to wait for room.
+func (ob *Outbox) waits(ep *Endpoint) bool {
+	switch {
+	case ep.Err() != nil:
+		ep.wants = 0
+	case ep.wants != 0 && !ob.hasRoom(ep):
+		return true
+	case ep.wants != 0:
+		ep.wants = 0
+		ob.notices.Push(Notice{Ep: ep, Kind: NoteRoom})
+	}
+	return false
+}
+
 // After resources have become free, seekRoom makes the next calls of FindRoom examine all endpoints
 // on which a call has returned ErrAgain.
-func (ob *Outbox) seekRoom() { ob.unseen = math.MaxInt }
+func (ob *Outbox) seekRoom() { ob.wanting.Renew() }
 
 // roomDue reports whether FindRoom has not examined all waiting endpoints yet.
-func (ob *Outbox) roomDue() bool { return ob.unseen > 0 && ob.wanting.Len() > 0 }
+func (ob *Outbox) roomDue() bool { return ob.wanting.Due() }
 
 // hasRoom reports whether a call that has returned ErrAgain would succeed if the application
 // repeated the call now.
@@ -88,10 +93,14 @@ func (ob *Outbox) hasRoom(ep *Endpoint) bool {
 }
 
 func (*Checker) checkWanting(all *Services) error {
-	for i, ep := range all.Outbox.wanting.All() {
+	wrong := 0
+	all.Outbox.wanting.Each(func(ep *Endpoint) {
 		if ep.wants == 0 || ep.All != all {
-			return fmt.Errorf("endpoint %d of those that want room wants none", i)
+			wrong++
 		}
+	})
+	if wrong > 0 {
+		return fmt.Errorf("%d endpoints of those that want room want none", wrong)
 	}
 	listed := all.Outbox.wanting.Len()
 	for _, ep := range all.Peers.All() {

@@ -71,3 +71,60 @@ func TestRoomLooks(t *testing.T) {
 		}
 	}
 }
+
+// The only endpoint of a host is told of room at once, however many endpoints of another host wait
+// for room before it.
+func TestRoomLooksOfHosts(t *testing.T) {
+	const peers = 50
+	r := newRig(t, 3, func(c *rigConfig) { c.PeersMax, c.FragmentsMax = peers+1, 1024 })
+	st := r.stations[0]
+	st.Outbox.TellRoom(true)
+	var crowd []*Endpoint
+	open := func(to *station) *Endpoint {
+		ep, err := st.NewEndpoint(to.name.Command, to.name.Data, 768, rigBufferBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ep.FragBytesMax = 1 << 20
+		return ep
+	}
+	for range peers {
+		crowd = append(crowd, open(r.stations[1]))
+	}
+	other := open(r.stations[2])
+	take := func(eps ...*Endpoint) (lent []*Fragment) { // until all of them wait
+		for waiting := 0; waiting < len(eps); {
+			waiting = 0
+			for _, ep := range eps {
+				f, err := st.Frags.Alloc(ep, 1, 100)
+				switch {
+				case errors.Is(err, errs.ErrAgain):
+					waiting++
+				case err != nil:
+					t.Fatal(err)
+				default:
+					lent = append(lent, f)
+				}
+			}
+		}
+		return lent
+	}
+	held := take(crowd...)
+	for range 3 {
+		lent := take(other)
+		for _, f := range lent {
+			st.Frags.FreeFrag(f)
+		}
+		st.Outbox.FindRoom(true)
+		told := false
+		for note, ok := st.Outbox.NextNotice(); ok; note, ok = st.Outbox.NextNotice() {
+			told = told || note.Ep == other
+		}
+		if !told {
+			t.Fatalf("the endpoint of the other host is not told of room for %d fragments", len(lent))
+		}
+	}
+	for _, f := range held {
+		st.Frags.FreeFrag(f)
+	}
+}

@@ -24,8 +24,7 @@ type Request struct {
 }
 
 // Is reports whether the argument "name", a result of Module.Name, is the name of the requesting
-// peer. If "Is" returns true, the peer has proved that it receives packets at the address in the
-// name.
+// peer. If "Is" returns true, the peer has proved that it receives packets at this address.
 func (r *Request) Is(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && r.Incarnation == n.Incarnation && bytes.Equal(r.Command, n.Command)
@@ -55,13 +54,12 @@ func Defer(code uint16) Verdict { return Verdict{reason: frag.RejectLater, code:
 const KeepMax = meet.KeepMax
 
 // Keep is the Verdict that stores a connection request until a call of Request.Decide, but at most
-// for the duration "wait". A wait of less than 1 ms becomes 1 ms, and a wait of more than KeepMax
-// becomes KeepMax. The peer repeats a stored request only every 15 s, and the peer's
-// HandshakeTimeout restarts after the duration "wait". If the application has not called Decide
-// within the duration "wait", the module drops the stored request, and a repeated request of the
-// peer becomes a new Request. A peer whose version does not support Keep repeats its request at
-// least twice a second until its handshake times out, as after Defer. If the module has no room to
-// store the request (Request.MayKeep), Keep acts like Defer(0).
+// for the duration "wait", which becomes at least 1 ms and at most KeepMax. The peer repeats a
+// stored request only every 15 s, and the peer's HandshakeTimeout restarts after "wait". If the
+// application has not called Decide within this duration, the module drops the stored request, and
+// a repeated request of the peer becomes a new Request. A peer whose version does not support Keep
+// repeats its request at least twice a second until its handshake times out, as after Defer. If the
+// module has no room to store the request (Request.MayKeep), Keep acts like Defer(0).
 func Keep(wait time.Duration) Verdict {
 	wait = max(time.Millisecond, min(wait, KeepMax))
 	return Verdict{reason: frag.RejectKept, code: uint16(wait / time.Millisecond)}
@@ -94,15 +92,17 @@ func (v Verdict) answer(provider string) (meet.Answer, error) {
 // acts like Defer(0).
 func (r *Request) MayKeep() bool { return r.id != 0 }
 
+// Undecided reports whether the module stores the request, and Decide can still decide on it.
+func (r *Request) Undecided() bool { return r.m != nil && r.m.all.Handshakes.Undecided(r.id) }
+
 // Decide answers a stored connection request (see Keep) with the Verdict v. The argument "now" of
 // Decide is the present time. Decide sends the peer a packet that asks it to repeat its request,
 // and the repeated request gets the Verdict v without another call of the function given to Admit.
-// If the packet of Decide is lost, the peer still repeats its request every 15 s. If the argument v
-// of Decide is a Keep, the request stays undecided for the duration of this Keep. Decide returns
-// ErrNoRequest if the request was not stored, was already decided, has expired, or was replaced by
-// newer requests from the same address. Decide returns ErrBadName for a MoveTo to a module that
-// uses a different provider, and ErrClosed after Close or Drain of the module. Only the goroutine
-// that owns the module may call Decide.
+// If this packet is lost, the peer still repeats its request every 15 s. If v is a Keep, the
+// request stays undecided for the duration of this Keep. Decide returns ErrNoRequest if the request
+// was not stored, was already decided, has expired, or was replaced by newer requests from the same
+// address. Decide returns ErrBadName for a MoveTo to another provider, and ErrClosed after Close or
+// Drain. Only the goroutine that owns the module may call Decide.
 func (r *Request) Decide(now Time, v Verdict) error {
 	m := r.m
 	if m == nil {

@@ -66,7 +66,11 @@ func TestKeptRequestIsAccepted(t *testing.T) {
 	if k.ep.Err() != nil || k.ep.Connected() {
 		t.Fatalf("connected: %v, %v", k.ep.Connected(), k.ep.Err())
 	}
+	undecided := k.requests[0].Undecided()
 	k.decide(Accept())
+	if !undecided || k.requests[0].Undecided() || new(Request).Undecided() {
+		t.Error("the request is undecided after the decision, or not before it")
+	}
 	k.until("connected", 10*time.Microsecond, 20*time.Millisecond, k.ep.Connected)
 	if err := k.requests[0].Decide(k.now, Refuse(1)); !errors.Is(err, ErrNoRequest) {
 		t.Errorf("decided twice: %v", err)

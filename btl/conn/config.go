@@ -53,14 +53,15 @@ type Config struct {
 	// WindowBytesMax is the maximum size to which the window of a Conn grows, WindowBytes to 64 MiB. A
 	// WindowBytesMax of 0 means 16 times WindowBytes, limited to TotalBytes if TotalBytes is set. The
 	// window of a Conn grows if the sender has filled it and the application has read all received
-	// bytes. While more than eight Conns of the Node transfer data, no window grows, and grown windows
-	// shrink. When the Node counts the Conns that transfer data, to decide about the windows of one
-	// host, it counts at most four Conns of each other host.
+	// bytes. While more than eight Conns of the Node transfer data, their windows do not grow, and
+	// grown windows shrink. To decide about a window, the Node does not count Conns that transfer much
+	// less than the Conn of this window. The Node counts at most two Conns of each other host.
 	WindowBytesMax int
 	// GrowthBytes is the maximum growth of the windows of all Conns together, at most 1<<40 bytes. A
 	// GrowthBytes of 0 means 512 times WindowBytes. In one step, the window of a Conn can grow by at
 	// most a quarter of those bytes of GrowthBytes that no window has used. The windows of all Conns
-	// with one host together can grow by at most half of GrowthBytes.
+	// with one host together can grow by about (GrowthBytes-n)/2 bytes if the windows of all other
+	// Conns have grown by n bytes.
 	GrowthBytes int64
 	// ConnsMax limits both the number of Conns that one peer opens, and the number of Conns that this
 	// side opens to one peer. The range of ConnsMax is 1 to 1<<20. A ConnsMax of 0 means 1024. An

@@ -28,6 +28,7 @@ type Conn struct {
 	place    *byhost.Member[*Conn] // in the backlog, or nil
 	accepted bool
 	closed   bool
+	inGoneOf bool  // the Conn counts in Node.goneOf
 	err      error // why it has ended
 	due      due
 	peer     *peer

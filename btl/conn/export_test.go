@@ -25,6 +25,15 @@ func (n *Node) Held(service string) (bytes int64, backlog int) {
 	return bytes, backlog
 }
 
+// EndedAddresses is how many peer addresses have ended Conns with unread bytes.
+func (n *Node) EndedAddresses() (count int) {
+	_ = n.r.Do(context.Background(), func(*btl.Module) error {
+		count = len(n.goneOf)
+		return nil
+	})
+	return count
+}
+
 // Unsent is how many bytes of small Writes are not sent yet.
 func (c *Conn) Unsent() int { return len(c.buffer.unsent()) }
 

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"math/bits"
 	"slices"
 	"sync/atomic"
 )
@@ -11,27 +12,28 @@ import (
 //
 // The window of a Conn does not grow if the reader is slow, or if the sender does not fill the
 // window. Between two doublings of a window, the application must read at least one window of
-// bytes. While more than busyConnsMax Conns transfer data, no window grows, and grown windows
-// shrink to their initial size, because more than busyConnsMax busy Conns fill the path together
-// even with small windows. In one step, a window can grow by at most a quarter of those bytes of
-// GrowthBytes that no window has used. The growth of all windows of one host together uses at most
-// half of GrowthBytes.
+// bytes. While more than busyConnsMax Conns transfer data, their windows do not grow, and grown
+// windows shrink to their initial size, because more than busyConnsMax busy Conns fill the path
+// together even with small windows. In one step, a window can grow by at most a quarter of those
+// bytes of GrowthBytes that no window has used. The growth of all windows of one host together uses
+// at most as many bytes of GrowthBytes as no window has used.
 type growth struct {
 	window uint64             // maximum number of unread bytes
 	since  uint64             // bytes read when the window last grew
 	limits [limitsKept]uint64 // latest limits sent to the peer
 	usedUp bool               // the sender has used up a limit since the last growth
 	epoch  uint64             // number of the epoch in which bytes last arrived
-	came   int                // bytes received in the epoch of the latest bytes
+	came   int                // bytes received in this epoch
+	level  int                // number of elements of company.busy that count the Conn
+	before int                // bytes received in the previous epoch
 }
 
-// Windows grow only while at most busyConnsMax Conns of the Node are busy (transfer data). When the
-// Node counts the busy Conns, to decide about the windows of one host, it counts at most
-// busyOfHostMax Conns of each other host. One host with many busy Conns therefore does not prevent
-// the growth of the windows of all other hosts.
+// The window of a Conn grows only while at most busyConnsMax Conns of the Node are busy (transfer
+// data). The Node counts at most busyOfHostMax Conns of each other host. The busy Conns of three
+// other hosts therefore do not prevent the growth.
 const (
 	busyConnsMax  = 8
-	busyOfHostMax = busyConnsMax / 2
+	busyOfHostMax = busyConnsMax / 4
 )
 
 // The type "host" is the common state of all Conns with the peers on one host.
@@ -40,8 +42,8 @@ type host struct {
 	conns  int    // number of Conns with peers on the host
 	grown  int64  // total growth of their windows, in bytes
 	epoch  uint64 // number of the epoch of busy
-	busy   int    // busy Conns in the epoch
-	before int    // busy Conns in the previous epoch
+	busy   levels // Conns in the epoch
+	before levels // Conns in the previous epoch
 	opened int    // Conns that the peers on the host have opened
 
 	unsent atomic.Int64 // memory of the write buffers of the Conns, in bytes
@@ -67,61 +69,107 @@ func (n *Node) leaveHost(h *host) {
 	}
 }
 
-// The type "company" counts the busy Conns of a Node, which are the Conns that transfer data in the
-// current epoch. An epoch is the period in which all Conns together receive epochWindows times the
-// initial window. A Conn is busy in an epoch if it receives at least 1/busyParts of its initial
-// window.
+// The type "levels" counts the Conns that receive data in an epoch. The element i is the number of
+// Conns that have received at least 2^i/busyParts of their initial window.
+type levels [levelCount]int
+
+// The type "company" counts the Conns of a Node that receive data in the current epoch. An epoch is
+// the period in which all Conns together receive epochWindows times the initial window.
 type company struct {
 	window int    // Config.WindowBytes
 	epoch  uint64 // number of the epoch
 	came   int    // bytes received in the epoch
-	busy   int    // busy Conns in the epoch, at most busyOfHostMax of each host
-	before int    // value of busy at the end of the previous epoch
+	busy   levels // Conns in the epoch, at most busyOfHostMax of each host in each element
+	before levels // value of busy at the end of the previous epoch
 }
 
+// Whether another Conn counts as busy, in the decision about the window of a Conn, depends on the
+// bytes that both receive in an epoch. If the window has its initial size, the other Conn is busy
+// with at least 1/busyFactor of the bytes of the Conn. If the window is n times as large, the other
+// Conn is busy with at least 1/(n*busyFactor) of these bytes, because the Conn with the larger
+// window may slow down the other Conn. With less than 1/busyParts of the initial window, no Conn is
+// busy.
 const (
 	epochWindows = 16
-	busyParts    = 64 // a busy Conn gets 1/64 of a window in an epoch
+	busyParts    = 64
+	busyFactor   = 8
+	levelCount   = 11 // The last level is epochWindows*busyParts.
 )
 
 // The method "note" counts bytes that a Conn has received from a peer on the host h.
 func (p *company) note(h *host, g *growth, bytes int) {
 	if p.came += bytes; p.came >= epochWindows*p.window {
-		p.came, p.before, p.busy = 0, p.busy, 0
+		p.came, p.before, p.busy = 0, p.busy, levels{}
 		p.epoch++
 	}
-	if g.epoch != p.epoch {
-		g.epoch, g.came = p.epoch, 0
+	g.enter(p.epoch)
+	if g.came += bytes; g.came >= p.least()<<g.level {
+		p.raise(h, g)
 	}
-	least := p.window / busyParts
-	if g.came < least && g.came+bytes >= least {
-		h.enter(p.epoch)
-		if h.busy++; h.busy <= busyOfHostMax {
-			p.busy++
-		}
-	}
-	g.came += bytes
 }
 
-// The method "enter" begins to count the busy Conns of a host in the given epoch (a period of
-// counting), unless the count of this epoch has already begun.
+// The method "least" returns the number of bytes for which the first element of the type "levels"
+// counts a Conn.
+func (p *company) least() int { return p.window / busyParts }
+
+// The method "raise" counts a Conn in more elements of the type "levels".
+func (p *company) raise(h *host, g *growth) {
+	h.enter(p.epoch)
+	for ; g.level < levelCount && g.came >= p.least()<<g.level; g.level++ {
+		if h.busy[g.level]++; h.busy[g.level] <= busyOfHostMax {
+			p.busy[g.level]++
+		}
+	}
+}
+
+// The method "enter" begins to count the bytes of a Conn in the given epoch (a period of counting),
+// unless the count of this epoch has already begun.
+func (g *growth) enter(epoch uint64) {
+	if g.epoch == epoch {
+		return
+	}
+	g.before = 0
+	if g.epoch+1 == epoch {
+		g.before = g.came
+	}
+	g.came, g.level, g.epoch = 0, 0, epoch
+}
+
+// The method "enter" begins to count the Conns of a host in the given epoch (a period of counting),
+// unless the count of this epoch has already begun.
 func (h *host) enter(epoch uint64) {
 	if h.epoch == epoch {
 		return
 	}
-	h.before = 0
+	h.before = levels{}
 	if h.epoch+1 == epoch {
 		h.before = h.busy
 	}
-	h.busy, h.epoch = 0, epoch
+	h.busy, h.epoch = levels{}, epoch
 }
 
-// The method "many" reports whether so many Conns are busy that the windows of the host h must not
-// grow.
-func (p *company) many(h *host) bool {
+// The method "many" reports whether so many Conns are busy that the window of a Conn with a peer on
+// the host h must not grow.
+func (p *company) many(h *host, g *growth) bool {
 	h.enter(p.epoch)
-	return max(p.busy, p.before, h.busy, h.before) > busyConnsMax
+	if p.count(h, 0) <= busyConnsMax {
+		return false // the common case
+	}
+	g.enter(p.epoch)
+	busy := max(g.came, g.before) * p.window / int(g.window) / busyFactor
+	level := bits.Len(uint(busy / p.least()))
+	return p.count(h, min(max(level, 1), levelCount)-1) > busyConnsMax
 }
+
+// The method "count" returns the number of Conns that an element of the type "levels" has counted,
+// in the present epoch or in the previous epoch. The result includes all Conns with peers on the
+// host h, but at most busyOfHostMax Conns of each other host.
+func (p *company) count(h *host, level int) int {
+	return max(p.busy[level]+h.busy.beyond(level), p.before[level]+h.before.beyond(level))
+}
+
+// The method "beyond" returns the number of Conns of a host that the type "company" does not count.
+func (l *levels) beyond(level int) int { return max(l[level]-busyOfHostMax, 0) }
 
 // limitsKept is the number of recent window limits that a Conn stores, usually enough for all
 // limits that the sender might still be using.
@@ -146,7 +194,8 @@ func (c *Conn) grow() {
 	}
 	c.usedUp, c.since = false, c.read
 	more := min(c.window, uint64(cfg.WindowBytesMax)-c.window)
-	if int64(more) <= (cfg.GrowthBytes-c.n.grown)/4 && c.host.grown+int64(more) <= cfg.GrowthBytes/2 {
+	free := cfg.GrowthBytes - c.n.grown
+	if int64(more) <= free/4 && c.host.grown+int64(more) <= free-int64(more) {
 		c.window += more
 		c.n.grown += int64(more)
 		c.host.grown += int64(more)

@@ -115,8 +115,8 @@ func TestNoGrowthAmongMany(t *testing.T) {
 	}
 	busy := func() {
 		for i, o := range others {
-			f.send(t, uint32(1+i), 64)
-			read(t, o, 64)
+			f.send(t, uint32(1+i), window/2)
+			read(t, o, window/2)
 		}
 	}
 	if n := grow(c, 0); n != 2*window {
@@ -167,8 +167,8 @@ func TestShrinkKeepsBytes(t *testing.T) {
 	put(3*window+200, 4*window)
 	for id := range uint32(9) {
 		o := f.open(t, 1+id)
-		f.send(t, 1+id, 64)
-		read(t, o, 64)
+		f.send(t, 1+id, window/4)
+		read(t, o, window/4)
 	}
 	got := make([]byte, 4*window)
 	for at := 0; at < 3*window+50; at += 50 {
@@ -276,8 +276,29 @@ func honestWindow(t *testing.T, with opener, p *pair, between func()) int {
 	return reads.Window()
 }
 
+// crowd makes a number of Conns on each of several hosts. The function that crowd returns sends a
+// number of bytes through each Conn, and reads them.
+func crowd(t *testing.T, pairs []*pair, conns int) func(bytes int) {
+	t.Helper()
+	var sends, reads []*conn.Conn
+	for _, p := range pairs {
+		for range conns {
+			s, r := p.dial(t)
+			sends, reads = append(sends, s), append(reads, r)
+		}
+	}
+	return func(bytes int) {
+		t.Helper()
+		for i := range sends {
+			must2(t)(sends[i].Write(make([]byte, bytes)))
+			read(t, reads[i], bytes)
+		}
+	}
+}
+
 // A host whose many idle Conns have grown, and a host with many Conns of little traffic, leave the
-// windows of another host as large as they would be without these hosts.
+// windows of another host as large as they would be without these hosts. So do three hosts with
+// busy Conns, and more hosts whose Conns are busy with much less than the Conn of the other host.
 func TestGrowthByHost(t *testing.T) {
 	const window, grown = 4096, 16 * 4096
 	t.Run("idle", func(t *testing.T) {
@@ -295,25 +316,43 @@ func TestGrowthByHost(t *testing.T) {
 			t.Errorf("the window is %d, want %d", n, grown)
 		}
 	})
-	t.Run("busy", func(t *testing.T) {
-		with := within(mem.New(mem.Config{}))
-		p := newPair(t, with, conn.Config{WindowBytes: window}, btl.Config{})
-		var sends, reads [9]*conn.Conn
-		for i := range sends {
-			sends[i], reads[i] = p.dial(t)
-		}
-		came := 0
-		n := honestWindow(t, with, p, func() {
-			if came++; came%8 != 0 {
-				return
+	for name, c := range map[string]struct{ hosts, conns, bytes int }{
+		"little traffic": {1, 9, window / 64},
+		"three hosts":    {3, 4, window / 2},
+		"six hosts":      {6, 2, window / 64},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with := within(mem.New(mem.Config{}))
+			p := newPair(t, with, conn.Config{WindowBytes: window}, btl.Config{})
+			hosts := []*pair{p}
+			for range c.hosts - 1 {
+				hosts = append(hosts, another(t, with, p, conn.Config{}))
 			}
-			for i := range sends {
-				must2(t)(sends[i].Write(make([]byte, window/64)))
-				read(t, reads[i], window/64)
+			send := crowd(t, hosts, c.conns)
+			if n := honestWindow(t, with, p, func() { send(c.bytes) }); n != grown {
+				t.Errorf("the window is %d, want %d", n, grown)
 			}
 		})
-		if n != grown {
-			t.Errorf("the window is %d, want %d", n, grown)
+	}
+}
+
+// Hosts whose windows have grown leave growth to the windows of another host.
+func TestGrowthLeftToHosts(t *testing.T) {
+	const window, most = 4096, 128 * 4096
+	with := within(mem.New(mem.Config{}))
+	cfg := conn.Config{WindowBytes: window, GrowthBytes: most}
+	p := newPair(t, with, cfg, btl.Config{})
+	for _, o := range []*pair{p, another(t, with, p, cfg), another(t, with, p, cfg)} {
+		for range 20 {
+			s, r := o.dial(t)
+			for range 8 {
+				n := r.Window()
+				must2(t)(s.Write(make([]byte, n)))
+				read(t, r, n)
+			}
 		}
-	})
+	}
+	if n := honestWindow(t, with, p, func() {}); n < 4*window {
+		t.Errorf("the window is %d, want at least %d", n, 4*window)
+	}
 }

@@ -24,7 +24,7 @@ type Node struct {
 	peers     map[*btl.Endpoint]*peer
 	listeners map[string]*Listener
 	gone      *kept.Keeper[*Conn] // ended Conns with unread bytes, and orphans with unsent bytes
-	goneOf    map[string]int      // number of Conns in "gone", by peer address
+	goneOf    map[string]int      // number of ended Conns in "gone", by peer address
 	held      int64               // bytes of the ring buffers of conns
 	hosts     map[string]*host    // the hosts of conns, by Endpoint.PeerHost
 	grown     int64               // total growth of the windows of conns, in bytes
@@ -272,6 +272,7 @@ func (n *Node) leave(c *Conn) {
 		c.forget()
 		return
 	}
+	c.inGoneOf = true
 	n.goneOf[c.remote.Address]++
 	n.keep(c, len(c.ring))
 }
@@ -285,7 +286,7 @@ func (n *Node) keep(c *Conn, bytes int) {
 			d.reset()
 			continue
 		}
-		n.countGone(d)
+		n.uncountGone(d)
 		d.next, d.ended = d.read, false // Reads of d return the reason of its end.
 		d.forget()
 	}
@@ -294,18 +295,20 @@ func (n *Node) keep(c *Conn, bytes int) {
 // The method "forget" frees the memory of an ended Conn without unread bytes.
 func (c *Conn) forget() {
 	c.ring = nil
-	if c.n.gone.Has(c) {
-		c.n.gone.Remove(c)
-		c.n.countGone(c)
-	}
+	c.n.gone.Remove(c)
+	c.n.uncountGone(c)
 	if l := c.backlog; l != nil {
 		l.take(c)
 	}
 }
 
-// countGone subtracts one from the number of ended Conns with unread bytes that came from the peer
-// address of the Conn c.
-func (n *Node) countGone(c *Conn) {
+// If the Conn c counts in goneOf, uncountGone subtracts it from the number of ended Conns of its
+// peer address. A closed Conn with unsent bytes is in "gone", but does not count in goneOf.
+func (n *Node) uncountGone(c *Conn) {
+	if !c.inGoneOf {
+		return
+	}
+	c.inGoneOf = false
 	if n.goneOf[c.remote.Address]--; n.goneOf[c.remote.Address] == 0 {
 		delete(n.goneOf, c.remote.Address)
 	}

@@ -155,3 +155,28 @@ func TestResetOfLostOpen(t *testing.T) {
 	eventually(t, "the peer's Conn to be over", func() bool { return p.server.Conns() == 0 })
 	network.SetFilter(nil)
 }
+
+// A closed Conn with unsent bytes that its peer resets does not let the peer open more than
+// ConnsMax Conns, and leaves no count of the peer's address behind.
+func TestConnsMaxAfterOrphans(t *testing.T) {
+	const most, orphans = 2, 3
+	with := within(mem.New(mem.Config{}))
+	p := newPair(t, with, conn.Config{WindowBytes: 4096, ConnsMax: most}, btl.Config{})
+	bad := another(t, with, p, conn.Config{WindowBytes: 4096})
+	for id := range uint32(orphans) {
+		orphan(t, bad)
+		msg := message(reset, id+1, 0, "")
+		must(t, bad.client.run.SendBuffered(t.Context(), bad.ep, tag, msg))
+		eventually(t, "the end of the orphan", func() bool { return p.server.Conns() == 0 })
+	}
+	if n := p.server.EndedAddresses(); n != 0 {
+		t.Errorf("%d addresses are counted of no ended Conns", n)
+	}
+	acceptAll(p.listener)
+	for opened := range most + orphans {
+		_, err := bad.client.Dial(t.Context(), bad.ep, "service")
+		if errors.Is(err, conn.ErrConns) != (opened >= most) {
+			t.Fatalf("Conn %d of at most %d: %v", opened+1, most, err)
+		}
+	}
+}

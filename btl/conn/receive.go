@@ -216,7 +216,7 @@ func (c *Conn) credit() (limit uint64, due bool) {
 	if c.deaf || c.ended {
 		return 0, false
 	}
-	if !c.n.company.many(c.host) {
+	if !c.n.company.many(c.host, &c.growth) {
 		c.grow()
 	} else if !c.shrink() {
 		return 0, false

@@ -279,6 +279,12 @@ func waitMs(d time.Duration) uint16 {
 	return uint16(min(max((d+time.Millisecond-1)/time.Millisecond, 1), KeepMax/time.Millisecond))
 }
 
+// Undecided reports whether a request with the number "id" waits for an answer.
+func (s *Handshakes[E]) Undecided(id uint64) bool {
+	r := s.Kept.byID(id)
+	return r != nil && !r.decided && *s.now < r.until
+}
+
 // Decide stores the application's answer to a connection request, and sends packets that tell the
 // peer to repeat its request. The application's answer stays stored until the peer has repeated its
 // request by itself, in case the packets that tell the peer to repeat its request are lost. If the
@@ -287,10 +293,10 @@ func waitMs(d time.Duration) uint16 {
 // deadline for the decision. Decide reports whether a request with the number "id" was waiting for
 // an answer.
 func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
-	r, now := s.Kept.byID(id), *s.now
-	if r == nil || r.decided || now >= r.until {
+	if !s.Undecided(id) {
 		return false
 	}
+	r, now := s.Kept.byID(id), *s.now
 	if answer.Reason == frag.RejectKept {
 		r.until = now.Add(time.Duration(answer.Code) * time.Millisecond)
 		s.Kept.WakeAt = s.Kept.WakeAt.Min(r.until)

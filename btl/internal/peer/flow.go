@@ -11,8 +11,7 @@ import (
 // several packets (chunks). The send queues (flows) of all endpoints take turns by deficit round
 // robin (Shreedhar and Varghese 1995). A send queue waits for its turn at most until each queue
 // before it has sent one quantum of bytes. If a packet exceeds the rest of a queue's quantum, it is
-// sent nevertheless, and the excess is subtracted from the queue's next quantum. Because a packet
-// may exceed the quantum, the scheduler need not know its size in advance.
+// sent nevertheless, and the excess is subtracted from the queue's next quantum.
 //
 // A send queue that becomes active before its last quantum is used up is served first, like the new
 // flows of FQ-CoDel (RFC 8290). After a send queue was served first, it gets its next quantum only

@@ -26,8 +26,7 @@ type Packs struct{ *Services }
 //  - The scheduler serves the endpoint of a Pack that was opened during a call of Progress.
 //  - The Pack of a connection over a reliable fabric contains enough fragments (postEarly).
 //
-// The channel's batch is posted to the fabric by postEarly, or otherwise by the next call of
-// Progress.
+// The channel's batch is posted to the fabric by postEarly, or else by the next call of Progress.
 //
 // A burst of small messages costs one system call for the first message and one system call for all
 // following messages. If the previous burst is still in flight, a burst needs only one system call,

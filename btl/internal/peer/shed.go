@@ -10,8 +10,7 @@ import (
 // Peers may hold reassembly memory only while their fragments make progress. When the module
 // refuses a peer's fragment for lack of memory, it checks the peers that hold memory. The module
 // ends the endpoint of a live peer whose fragments have received almost no bytes for PeerTimeout
-// (see Stalled of frag.Assembler), so that other peers can continue. The ended peer gets a Bye with
-// the reason (frag.ByeShed). If no peer lacks memory, a peer without progress keeps its memory.
+// (see Stalled of frag.Assembler). The ended peer gets a Bye with the reason (frag.ByeShed).
 //
 // A peer whose next packet in sequence was refused for lack of memory cannot make progress, because
 // its window does not advance. A refused packet explains the lack of progress of its fragment and
@@ -26,8 +25,7 @@ type blocked struct {
 	fragID uint32 // the fragment that needs the packet
 }
 
-// blockedAt records that the next packet in sequence from the peer, which belongs to the fragment
-// fragID, was refused for lack of memory.
+// blockedAt records that the peer's next packet, of fragment fragID, was refused for lack of memory.
 func (ep *Endpoint) blockedAt(now mono.Time, fragID uint32) {
 	if ep.blocked == nil {
 		ep.blocked = new(blocked)

@@ -25,7 +25,7 @@ type blocked struct {
 	fragID uint32 // the fragment that needs the packet
 }
 
-// blockedAt records that the peer's next packet, of fragment fragID, was refused for lack of memory.
+// blockedAt records that the peer's next packet, of fragment fragID, was refused without memory.
 func (ep *Endpoint) blockedAt(now mono.Time, fragID uint32) {
 	if ep.blocked == nil {
 		ep.blocked = new(blocked)

@@ -9,9 +9,9 @@ import (
 // A peer's packet can demand that many regions of a ring are opened and closed: in the unreliable
 // mode a datagram far ahead of earlier datagrams, in the reliable mode a notice that skips messages
 // or says that messages are in the ring. The rule for both modes: a constant bounds the work that
-// one packet causes, and the work of all packets of a sender is bounded for each second. For this,
-// the opening of each region, which is followed by one closing, takes its cost from the budget of
-// the assembler.
+// one packet causes, and the data that a sender has really sent, or time, pays for all work. For
+// this, the opening of each region, which is followed by one closing, takes its cost from the
+// budget of the assembler.
 //
 //   - In the unreliable mode, each datagram increases the budget by workBytes plus workFactor times
 //     its payload.

@@ -7,6 +7,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/fabric"
+	"gobtl/internal/mono"
 )
 
 // A sender is a candidate of a receiver if the parameters in its hello message are compatible with
@@ -33,6 +34,9 @@ type candidate struct {
 	hello *hello
 	// dataKey is the key in the candidate's datagrams to this port, and in its probes.
 	dataKey uint64
+	// The receiver has answered "answers" probes since answersAt.
+	answersAt mono.Time
+	answers   int
 }
 
 // meet handles a sender's hello.

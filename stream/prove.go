@@ -108,14 +108,30 @@ func (c *caster) probe(k *link, h header, sizeBytes int) bool {
 // datagrams have arrived.
 func (e *Engine) onProbe(h header) {
 	s := e.candidates[h.key]
-	if r := e.bySource[dataSource{h.key, fabric.AddrUnknown}]; s == nil && r != nil {
+	r := e.bySource[dataSource{h.key, fabric.AddrUnknown}]
+	if s == nil && r != nil {
 		s = r.sender
+	}
+	if s == nil || s.r.cfg.Mode != Unreliable || !s.mayAnswer() {
+		return
+	}
+	if r != nil && s == r.sender {
 		e.sendNotice(r.ep, notice{noticeTaken, r.key, r.fresh})
 	}
-	if s != nil && s.r.cfg.Mode == Unreliable {
-		p := &proof{Nonce: proofOf(h.ordinal, e.m.Name())}
-		e.sendLetter(s.ep, &letter{Kind: letterProof, Key: s.key, Proof: p})
+	p := &proof{Nonce: proofOf(h.ordinal, e.m.Name())}
+	e.sendLetter(s.ep, &letter{Kind: letterProof, Key: s.key, Proof: p})
+}
+
+// answersMax is the largest number of a sender's probes that a receiver answers in probeEvery.
+const answersMax = 16
+
+// mayAnswer reports whether the receiver answers one more probe of the sender.
+func (s *candidate) mayAnswer() bool {
+	if now := s.r.e.now; now.Sub(s.answersAt) >= probeEvery {
+		s.answersAt, s.answers = now, 0
 	}
+	s.answers++
+	return s.answers <= answersMax
 }
 
 // proofOf returns the first 8 bytes of the SHA-256 hash of a probe's number and the name of the

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/fabric/sim"
 )
@@ -83,5 +84,27 @@ func TestProbesAreLost(t *testing.T) {
 	s.verdict(100, 0, 0)
 	if lost != probesMax/2 || s.rx.Stats().Foreign != 0 {
 		t.Errorf("%d probes lost, %+v", lost, s.rx.Stats())
+	}
+}
+
+// TestProbeFlood: a sender that sends very many probes gets few answers, and its stream goes on.
+func TestProbeFlood(t *testing.T) {
+	w := newSimWorld(t, 15, 1)
+	s := w.open(Config{Mode: Unreliable, Messages: 1 << 40, BitsPerSecond: 1400 * 8 * 5000},
+		Geometry{1400, 4, 8}, 0)
+	w.until(time.Minute, func() bool { return s.tx.stats.Sent > 1000 })
+	sends := func() uint64 {
+		st := w.rx[0].m.Stats()
+		return st.Get(btl.CntSendsFast) + st.Get(btl.CntSendsPacked) + st.Get(btl.CntSendsQueued)
+	}
+	before := sends()
+	probe := header{key: s.rx.source.key, ordinal: 1, datagram: probeDatagram}
+	for range 10_000 {
+		w.rx[0].onProbe(probe)
+	}
+	end := s.tx.stats.Sent + 1000 // 200 ms
+	w.until(time.Minute, func() bool { return s.tx.stats.Sent > end })
+	if n := sends() - before; n > 2*answersMax+2 || n < 2*answersMax {
+		t.Errorf("%d control messages", n)
 	}
 }

@@ -10,6 +10,8 @@
 //	        |                                                              |
 //	        +------ datagrams of package fabric, or trains over btl -------+
 //
+//	PathSearch      what the path to another host carries, by probes
+//
 //	Manager --- attributes: port info, MAC table, members, LIDs, lease ---> Agent --> Tables
 //	        <-- responses, counters, traps ----------------------------------
 //

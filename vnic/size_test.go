@@ -44,9 +44,18 @@ func (l *sizeLab) run(d time.Duration) {
 // TestPathSearch: the search finds the next usual size below what the path carries.
 func TestPathSearch(t *testing.T) {
 	for _, c := range []struct{ most, carries, want int }{
-		{1472, 1472, 1472}, {1472, 1471, 1452}, {1472, 1400, 1352}, {1472, 1000, 528}, {1472, 100, 528},
-		{8972, 9000, 8972}, {8972, 1472, 1452}, {8972, 8960, 8952}, {16376, 5000, 4304}, {400, 100, 400},
-		{1472, -1, 1472}, {8972, -1, 8972},
+		{1472, 1472, 1472},
+		{1472, 1471, 1452},
+		{1472, 1400, 1352},
+		{1472, 1000, 528},
+		{1472, 100, 528},
+		{8972, 9000, 8972},
+		{8972, 1472, 1452},
+		{8972, 8960, 8952},
+		{16376, 5000, 4304},
+		{400, 100, 400},
+		{1472, -1, 1472},
+		{8972, -1, 8972},
 	} {
 		l := newSizeLab(c.most)
 		l.carries = c.carries
@@ -62,8 +71,14 @@ func TestPathSearchFollows(t *testing.T) {
 	l := newSizeLab(1472)
 	l.run(time.Minute)
 	for _, c := range []struct{ carries, want int }{
-		{1300, 1232}, {1400, 1352}, {1460, 1452}, {1472, 1472}, {600, 528},
-		{-1, 528}, {1472, 1472}, {-1, 1472},
+		{1300, 1232},
+		{1400, 1352},
+		{1460, 1452},
+		{1472, 1472},
+		{600, 528},
+		{-1, 528},
+		{1472, 1472},
+		{-1, 1472},
 	} {
 		l.carries = c.carries
 		l.run(30 * time.Second)

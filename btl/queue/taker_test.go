@@ -50,8 +50,13 @@ func TestMessageEndsOneWait(t *testing.T) {
 		data string
 		err  error
 	}{
-		{"3", nil}, {"1", nil}, {"", btl.ErrClosed}, {"", context.Canceled}, {"2", nil},
-		{"", context.Canceled}, {"4", nil},
+		{"3", nil},
+		{"1", nil},
+		{"", btl.ErrClosed},
+		{"", context.Canceled},
+		{"2", nil},
+		{"", context.Canceled},
+		{"4", nil},
 	} {
 		if w := all[i]; string(w.msg.Data) != want.data || !errors.Is(w.err, want.err) {
 			t.Errorf("wait %d returns %q, %v, want %q, %v", i, w.msg.Data, w.err, want.data, want.err)

@@ -11,8 +11,8 @@ import (
 // handlers and Config.Setup has returned. Only the goroutine that drives the link may use the gate.
 //
 // The module stores a bounded number of requests, and divides them between hosts. The gate stores
-// the same requests, and at most as many requests again that the module has dropped, for example
-// because the peer has given up and asked anew.
+// the same requests. A request that the module has dropped, for example because the peer has given
+// up, leaves the gate when the number of the gate's requests has doubled.
 type gate struct {
 	open  bool
 	asked []btl.Request

@@ -20,7 +20,7 @@ func cpusText() string { return waiting.CPUs().Text(16) }
 // invalid, the function "crowded" assumes that this rank may use the same CPUs as the calling rank.
 func crowded(job Job, texts []string) bool {
 	mine := waiting.CPUs()
-	all, ranks := new(big.Int), 0
+	all, ranks, within := new(big.Int), 0, 0
 	for rank, text := range texts {
 		if job.NodeOf(rank) != job.NodeOf(job.Rank()) {
 			continue
@@ -36,8 +36,11 @@ func crowded(job Job, texts []string) bool {
 			all.Or(all, set)
 			ranks++
 		}
+		if new(big.Int).AndNot(set, mine).Sign() == 0 { // may run on no other CPU
+			within++
+		}
 	}
-	return ranks > ones(all)
+	return ranks > ones(all) || within > ones(mine)
 }
 
 // The function "ones" returns the number of CPUs in a set.

@@ -64,6 +64,7 @@ func TestCrowded(t *testing.T) {
 	mine, cpus := cpusText(), ones(waiting.CPUs())
 	other := new(big.Int).Lsh(waiting.CPUs(), 700).Text(16)
 	every := new(big.Int).Or(waiting.CPUs(), new(big.Int).Lsh(waiting.CPUs(), 700)).Text(16)
+	wide := new(big.Int).Or(waiting.CPUs(), new(big.Int).Lsh(big.NewInt(0xffff), 700)).Text(16)
 	same := func(text string, n int) []string { return slices.Repeat([]string{text}, n) }
 	for _, tc := range []struct {
 		name  string
@@ -79,6 +80,10 @@ func TestCrowded(t *testing.T) {
 		{"no number", append(same(mine, cpus), "many"), true},
 		{"a negative number", append(same(mine, cpus), "-1"), true},
 		{"an endless number", append(same(mine, cpus), strings.Repeat("1", 1<<20)), true},
+		{
+			"too many on these CPUs, beside some on more CPUs",
+			append(same(mine, cpus+1), same(wide, 3)...), true,
+		},
 		{"one rank", nil, false},
 	} {
 		if got := crowded(hostJob{len(tc.texts)}, tc.texts); got != tc.want {

@@ -61,11 +61,18 @@ func (n *Node) enterHost(name string) *host {
 	return h
 }
 
-// leaveHost subtracts one from the number of Conns with peers on a host, and forgets the host if no
-// Conn is left.
+// leaveHost subtracts one from the number of Conns with peers on a host. If no Conn is left,
+// leaveHost forgets the host and its busy Conns. A host with short Conns one after another thus
+// counts as one host.
 func (n *Node) leaveHost(h *host) {
-	if h.conns--; h.conns == 0 {
-		delete(n.hosts, h.name)
+	if h.conns--; h.conns > 0 {
+		return
+	}
+	delete(n.hosts, h.name)
+	h.enter(n.company.epoch)
+	for i := range h.busy {
+		n.company.busy[i] -= min(h.busy[i], busyOfHostMax)
+		n.company.before[i] -= min(h.before[i], busyOfHostMax)
 	}
 }
 

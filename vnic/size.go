@@ -51,7 +51,7 @@ const (
 	confirmEvery = 10 * time.Second
 	doubtEvery   = 100 * time.Millisecond
 	// doubtRounds is the number of rounds without an answer after which a search waits for
-	// confirmEvery, because the other host is possibly absent.
+	// confirmEvery, because the other host is possibly absent. An answer ends this wait.
 	doubtRounds = 100
 	// smallAnswersMax is the number of answered small probes after which the size in use counts as
 	// too large, if no probe of this size was answered in the meantime.
@@ -163,6 +163,9 @@ func (p *PathSearch) Answered(now mono.Time, number uint64) bool {
 			p.use(max(p.proven, min(p.size, usualSizes[0])))
 			p.due = now
 			return p.size < was
+		}
+		if p.rounds > doubtRounds { // the other host is back
+			p.rounds, p.due = 2, now.Add(doubtEvery)
 		}
 	case size == 0 || number != p.secret|uint64(size) || size > p.most:
 	case size >= p.size:

@@ -170,6 +170,20 @@ func TestPathSearchSilent(t *testing.T) {
 	}
 }
 
+// TestPathSearchReturns: a host was absent for a long time, and its path then carries less. The
+// search has the new size seconds after the host's first answer.
+func TestPathSearchReturns(t *testing.T) {
+	l := newSizeLab(1472)
+	l.run(time.Minute)
+	l.carries = -1
+	l.run(time.Minute)
+	l.carries = 1300
+	l.run(confirmEvery + (smallAnswersMax+1)*doubtEvery)
+	if n, _ := l.p.Bytes(); n != 1232 {
+		t.Errorf("found %d, want 1232", n)
+	}
+}
+
 // TestSizeProbeBytes: a size probe is no packet with a frame, and no proof datagram.
 func TestSizeProbeBytes(t *testing.T) {
 	for n := SizeProbeBytes; n < 2000; n++ {

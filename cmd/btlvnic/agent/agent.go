@@ -82,6 +82,7 @@ type Agent struct {
 	pathsAt mono.Time                   // time of the next probes
 	sized   chan sizeProbe              // received size probes and answers
 	doubted atomic.Bool                 // the operating system has refused a packet as too large
+	doubtAt mono.Time                   // earliest time of probes because of "doubted"
 	asks    []vnic.SizeProbe            // memory of the method measure
 
 	lookAt, dialAt mono.Time

@@ -380,6 +380,35 @@ func TestRefusedPackets(t *testing.T) {
 	}
 }
 
+// TestRefusedPacketsProbeRarely: the own system refuses packets all the time, and all hosts answer
+// at once. The agent probes the paths once a second. No refused packet is forgotten.
+func TestRefusedPacketsProbeRarely(t *testing.T) {
+	a := newAgent(t)
+	p := &port{num: 1}
+	o := &outlet{port: p, mtuBytes: 1472, out: vnic.NewEgress(&p.fdb, &p.near, &p.learnMu, 1)}
+	for lid := range uint32(3) {
+		a.paths[lid] = narrowPath(1472, 1472)
+	}
+	begin := a.paths[0].Due()
+	var rounds []time.Duration
+	for at := time.Duration(0); at < 6*time.Second; at += time.Millisecond {
+		if at > 0 && at < 4500*time.Millisecond {
+			a.senders[0].lost(o, fabric.Send{Len: 1472}, syscall.EMSGSIZE)
+		}
+		if a.measure(begin.Add(at)) == 0 {
+			continue
+		}
+		rounds = append(rounds, at)
+		for lid := range uint32(3) {
+			a.sizeProbed(sizeProbe{lid, vnic.SizeTells, 1<<16 | 1472})
+		}
+		a.measure(begin.Add(at))
+	}
+	if len(rounds) != 7 || rounds[6]-rounds[5] != doubtPause { // the first round confirms the sizes
+		t.Errorf("%d rounds of probes: %v", len(rounds), rounds[:min(len(rounds), 10)])
+	}
+}
+
 // TestProbeFromGroup: a probe that says that it comes from a group is not answered to the group.
 func TestProbeFromGroup(t *testing.T) {
 	const own, other, group vnic.MAC = 0x02_00_00_00_00_01, 0x02_00_00_00_00_02, 0x03_00_00_00_00_02

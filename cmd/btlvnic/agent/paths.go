@@ -3,6 +3,8 @@
 package agent
 
 import (
+	"time"
+
 	"gobtl/fabric"
 	"gobtl/internal/mono"
 	"gobtl/vnic"
@@ -21,6 +23,10 @@ type sizeProbe struct {
 
 // sizedWaiting is the maximum number of size probes that wait for the control thread.
 const sizedWaiting = 256
+
+// doubtPause is the minimum time between probes because of refused packets. The operating system
+// refuses each large packet if the MTU of the network device is below pathFloorBytes.
+const doubtPause = time.Second
 
 // sizeProbed handles a size probe on a receiving thread.
 func (a *Agent) sizeProbed(p sizeProbe) {
@@ -87,9 +93,12 @@ func (a *Agent) measure(now mono.Time) (n int) {
 	if changed {
 		a.usePaths()
 	}
-	doubted := a.doubted.Swap(false)
+	doubted := now >= a.doubtAt && a.doubted.Swap(false)
 	if now < a.pathsAt && !doubted {
 		return n
+	}
+	if doubted {
+		a.doubtAt = now.Add(doubtPause)
 	}
 	a.pathsAt = mono.Never
 	for lid, s := range a.paths {

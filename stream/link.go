@@ -112,6 +112,8 @@ func (k *link) letter(l *letter) {
 	case l.Kind == letterReady && k.state == linkStarted:
 		if err := k.ready(l.Ready); err != nil {
 			k.refuse(RefusedWish, err)
+		} else if k.s.state == stateEnding { // the other receivers have got their end messages
+			k.end()
 		}
 	case l.Kind == letterReport && k.s.state == stateEnding:
 		k.s.lock.Lock()

@@ -168,3 +168,100 @@ func TestTwoReceiversOneBuffer(t *testing.T) {
 		t.Errorf("%d of %d buffers came back", len(c.port.txBuf), txBuffers)
 	}
 }
+
+// TestLostSplitMessages: a path that loses all padded probes and most other large datagrams is not
+// too small, also if the receiver gets fewer datagrams than the sender sends messages. The last
+// datagram of a message has the size of the others (2800 bytes), or is smaller (2801 bytes).
+func TestLostSplitMessages(t *testing.T) {
+	for _, size := range []int{2800, 2801} {
+		w := newSimWorld(t, 13, 1)
+		begun, probes := false, 0
+		w.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+			h, ok := parseHeader(d.Data)
+			switch {
+			case !begun || !ok || len(d.Data) <= headerBytes:
+				return sim.Verdict{}
+			case h.datagram == probeDatagram:
+				probes++
+				return sim.Verdict{Drop: size == 2800 || probes%40 != 0}
+			}
+			return sim.Verdict{Drop: h.ordinal%10 != 0}
+		})
+		const total = 100_000
+		cfg := Config{Mode: Unreliable, Messages: total, BitsPerSecond: float64(size) * 8 * 5000}
+		cfg.Begin = func() { begun = true }
+		s := w.open(cfg, Geometry{size, 4, 8}, 0)
+		w.until(time.Minute, s.ended)
+		if c := s.tx.cast; c.datagrams != 2 {
+			t.Fatalf("%d datagrams a message", c.datagrams)
+		}
+		st := s.rx.Stats()
+		if s.tx.err != nil || s.rx.err != nil || st.Received < total/10 || probes < 20 {
+			t.Errorf("%d bytes: %v, %v, %d padded probes, %+v", size, s.tx.err, s.rx.err, probes, st)
+		}
+	}
+}
+
+// TestLastDatagramsPass: a path that carries only the smaller last datagrams of messages is too
+// small, although the receiver gets datagrams of the stream.
+func TestLastDatagramsPass(t *testing.T) {
+	const size = 2801
+	w := newSimWorld(t, 13, 1)
+	begun := false
+	w.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+		return sim.Verdict{Drop: begun && len(d.Data) > headerBytes+size/2}
+	})
+	cfg := Config{Mode: Unreliable, Messages: 100_000, BitsPerSecond: size * 8 * 5000}
+	s := w.open(cfg, Geometry{size, 4, 8}, 0)
+	w.until(time.Minute, func() bool { return s.tx.stats.Sent > 1000 })
+	begun = true
+	w.until(10*time.Second, s.ended)
+	if st := s.rx.Stats(); !errors.Is(s.tx.err, syscall.EMSGSIZE) || st.Datagrams < 3000 {
+		t.Errorf("%v, %v, %+v", s.tx.err, s.rx.err, st)
+	}
+}
+
+// TestJoinWhileStreamEnds: the sender ends soon after its first receiver, in whatever state of the
+// start the last message finds a receiver that joins late.
+func TestJoinWhileStreamEnds(t *testing.T) {
+	found := map[linkState]int{}
+	for joinAt := uint64(3500); joinAt < 5000; joinAt += 100 {
+		w := newSimWorld(t, 6, 2)
+		w.setPath(sim.Path{Delay: time.Millisecond})
+		for _, from := range []*sim.Node{w.tx.ctl, w.rx[1].ctl} {
+			for _, to := range []*sim.Node{w.tx.ctl, w.rx[1].ctl} {
+				w.nw.SetPath(from, to, sim.Path{Delay: 20 * time.Millisecond})
+			}
+		}
+		const total = 5000
+		cfg := Config{Mode: Unreliable, Messages: total, BitsPerSecond: 1400 * 8 * total}
+		cfg.Grace = time.Second // which the first receiver waits, because it misses a message
+		w.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+			h, ok := parseHeader(d.Data)
+			return sim.Verdict{Drop: ok && h.datagram == 0 && h.ordinal == 1000}
+		})
+		s := w.open(cfg, Geometry{1400, 4, 8}, 0)
+		w.until(time.Minute, func() bool { return s.tx.stats.Sent > joinAt })
+		late := s.join(w.rx[1], cfg, 78)
+		link := s.tx.links[1]
+		w.until(time.Minute, func() bool { return s.tx.state == stateEnding })
+		state := link.state
+		found[state]++
+		w.until(time.Minute, func() bool { return s.rx.state == stateDone })
+		began := w.nw.Now()
+		w.until(time.Minute, func() bool { return s.tx.state == stateDone })
+		if took := w.nw.Now().Sub(began); took > cfg.Grace || s.tx.err != nil || s.rx.err != nil {
+			t.Errorf("state %d: the sender ends %v after its first receiver: %v, %v", state, took,
+				s.tx.err, s.rx.err)
+		}
+		w.until(time.Minute, func() bool { return late.rx.state == stateDone || late.rx.ep == nil })
+		if began := late.rx.stats.Sent > 0; s.tx.stats.PeersLost != 0 || late.rx.err != nil ||
+			began != (state >= linkStarted) {
+			t.Errorf("state %d: %d receivers lost, the late one: began %v, %v", state,
+				s.tx.stats.PeersLost, began, late.rx.err)
+		}
+	}
+	if found[linkSizing] == 0 || found[linkStarted] == 0 || found[linkReady] == 0 {
+		t.Errorf("the last message has found receivers in the states %v", found)
+	}
+}

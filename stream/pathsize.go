@@ -11,9 +11,11 @@ import (
 // A datagram size counts as too large for the path to a receiver only by evidence from this
 // receiver (RFC 8899). The evidence is that the receiver answers probes without padding, answers no
 // probe that is padded to the size of the stream's datagrams, and gets no datagrams of the stream.
-// A sender does not believe the operating system, because anybody can send the operating system an
-// ICMP message about the path MTU. If the operating system refuses a datagram as too large
-// (EMSGSIZE), the sender only posts a padded probe earlier.
+// An error of the operating system is no such evidence. The providers udp and net make Linux ignore
+// ICMP messages about the path MTU (IP_PMTUDISC_PROBE), and a datagram fails with EMSGSIZE only if
+// it exceeds the MTU of the network device, which can change. Other operating systems may believe
+// ICMP messages, which any host can send. After EMSGSIZE, the sender only posts a padded probe
+// earlier.
 //
 //	sender                               receiver
 //	   ======== padded probe ==============>    before the start; then each sizeEvery
@@ -21,6 +23,11 @@ import (
 //	   ======== padded probe, probe =======>    again each probeEvery while no padded
 //	   <------- proof of the probe ---------    probe is answered: smallAnswersMax times
 //	   -------- abort --------------------->
+//
+// Some datagrams of the stream can be smaller than the others. If the receiver gets a few datagrams
+// of the stream, and possibly only smaller ones, the sender waits for mixedAnswersMax answers. A
+// path that loses 90 % of the large datagrams loses as many padded probes one after another with a
+// probability below 1/10000.
 
 const (
 	// sizeEvery is the interval between the padded probes to a receiver of a stream in progress. A
@@ -29,6 +36,9 @@ const (
 	// smallAnswersMax is the number of answered probes without padding after which the sender drops
 	// the receiver, if no padded probe was answered in the meantime.
 	smallAnswersMax = 16
+	// mixedAnswersMax applies instead of smallAnswersMax if the receiver gets datagrams of the stream
+	// that are possibly smaller than the stream's datagram size.
+	mixedAnswersMax = 90
 )
 
 // pathSize is what a sender knows about the datagram size on the path to one receiver.
@@ -112,14 +122,18 @@ func (k *link) sized(nonce uint64) {
 	case k.state != linkSizing && k.state != linkReady || p.lost == 0:
 	case nonce == proofOf(p.nonce, k.name):
 		k.carried()
-		if k.state == linkSizing {
+		if k.state == linkSizing && k.s.state <= stateRunning {
 			k.sendStart()
 		}
 	case nonce != proofOf(k.nonce, k.name):
 	case k.state == linkReady && k.gets():
 		k.carried()
 	default:
-		if p.small++; p.small >= smallAnswersMax {
+		most := smallAnswersMax
+		if k.taken > p.taken {
+			most = mixedAnswersMax
+		}
+		if p.small++; p.small >= most {
 			k.tooLarge()
 		}
 	}
@@ -132,12 +146,12 @@ func (k *link) carried() {
 }
 
 // gets reports whether the receiver has got datagrams of the stream's size since the latest call of
-// the method "carried". The last datagram of a message of several datagrams can be smaller than the
-// stream's datagram size, and does not count.
+// the method "carried". If the last datagram of each message is smaller than the stream's datagram
+// size, gets assumes that the receiver has got the last datagrams of all messages.
 func (k *link) gets() bool {
 	c := k.s.cast
 	few := uint64(0)
-	if c.datagrams > 1 {
+	if k.s.ring.geo.MessageBytes%c.perMsg != 0 {
 		few = c.sentTo - k.path.sentTo + 1
 	}
 	return k.taken-k.path.taken > few

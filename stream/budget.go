@@ -15,9 +15,9 @@ import (
 //
 //   - In the unreliable mode, each datagram increases the budget by workBytes plus workFactor times
 //     its payload.
-//   - In the reliable mode, the bytes that the sender has really put increase the budget by more
-//     than twice what their regions cost, plus workFactor times their number. In addition, time
-//     increases the budget, by workPerMicrosecond. What a notice says increases nothing.
+//   - In the reliable mode, the bytes that the sender has really put increase the budget by
+//     workFactor times their number, and by at least twice what their regions cost. In addition,
+//     time increases the budget, by workPerMicrosecond. What a notice says increases nothing.
 //
 // In the unreliable mode, the cost of a region contains all its bytes. In the reliable mode, the
 // cost contains no bytes, because a region that is closed empty is not accessed, and a sender that
@@ -53,7 +53,7 @@ func (a *assembler) setBudget() {
 	a.perPass = max(grantBytes/uint64(8*a.ring.stride), 1)
 	a.perByte = 2*(a.cost/bytes) + workFactor
 	if a.reliable() {
-		// Without any pay, the sender may drop parts of two regions: at the begin of a gap and at its
+		// Without any pay, the sender may drop parts of two regions: at the beginning of a gap and at its
 		// end.
 		a.budgetMax = 2 * (a.openMax*a.cost + bytes)
 	} else {

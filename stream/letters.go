@@ -22,7 +22,7 @@ const (
 	letterBurst     = 256 << 10
 	letterPerSecond = 64 << 10
 	letterPerStream = 16 << 10
-	// For each open link to an endpoint, the endpoint may send letterPerLink bytes more in each second.
+	// For each open link to an endpoint, the endpoint may send letterPerLink bytes more a second.
 	letterPerLink = 256
 	// All endpoints of a host together may send letterHostShare times as much as one endpoint. This
 	// bound outlives the endpoints, so that a new connection gives a peer no new burst.

@@ -142,8 +142,8 @@ func TestPutsPay(t *testing.T) {
 }
 
 // TestPutsAndSkips: a sender that puts runs of messages, and drops more messages than it puts,
-// waits for at most 1 ms after each gap, whether the regions are large or small. The gaps begin and end
-// at the borders of regions and elsewhere.
+// waits for at most 1 ms after each gap, whether the regions are large or small. The gaps begin and
+// end at the borders of regions and elsewhere.
 func TestPutsAndSkips(t *testing.T) {
 	for _, c := range []struct {
 		g        Geometry

@@ -33,7 +33,9 @@ type assembler struct {
 	// regions that a call of grant opens at most. The field perByte is the work for which a byte of a
 	// put pays. At the time paidAt, paidBytes bytes of puts were paid. If the field "more" is true,
 	// grant must be called again although no region is released.
+	// The field "debt" is work that was done beyond the budget, and is not paid yet.
 	openMax, perPass, perByte, paidBytes uint64
+	debt                                 uint64
 	paidAt                               mono.Time
 	more                                 bool
 	// If overwrite is true, no reader releases regions, so each region is free again as soon as it was
@@ -284,6 +286,7 @@ func (a *assembler) handOver() {
 // tellGaps fills the missing messages of a region with zeros, and reports their ordinals to the
 // function "gap".
 func (a *assembler) tellGaps(slot int, first uint64, count int) {
+	cleared := uint64(0)
 	for k := range count {
 		if _, ok := a.ring.Transferred(slot, k); ok {
 			a.tellGap(first + uint64(k))
@@ -291,6 +294,10 @@ func (a *assembler) tellGaps(slot int, first uint64, count int) {
 			continue
 		}
 		clear(a.ring.Message(slot, k))
+		cleared += uint64(a.ring.geo.MessageBytes)
+	}
+	if a.reliable() { // in the unreliable mode, the cost of the region contains all its bytes
+		a.charge(cleared)
 	}
 }
 

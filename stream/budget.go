@@ -15,16 +15,23 @@ import (
 //
 //   - In the unreliable mode, each datagram increases the budget by workBytes plus workFactor times
 //     its payload.
-//   - In the reliable mode, the bytes that the sender has really put increase the budget by a bit
-//     more than their regions cost. In addition, time increases the budget, by workPerMicrosecond.
-//     What a notice says increases nothing.
+//   - In the reliable mode, the bytes that the sender has really put increase the budget by
+//     workFactor times their number, and by at least twice what their regions cost. In addition,
+//     time increases the budget, by workPerMicrosecond. What a notice says increases nothing.
+//
+// In the unreliable mode, the cost of a region contains all its bytes. In the reliable mode, the
+// cost contains no bytes, because a region that is closed empty is not accessed, and a sender that
+// drops messages leaves many regions empty. If the sender drops a part of a region, the missing
+// messages are filled with zeros, and these bytes are taken from the budget then. If the budget
+// has less, the rest is a debt. Puts and time pay the debt before they increase the budget.
 const (
 	workFactor = 20
 	workBytes  = 4 << 10
-	// workRegion is the work that is counted for a region in addition to the region's bytes.
+	// workRegion is the work that is counted for a region in addition to its descriptor and bytes.
 	workRegion = 512
 	// workPerMicrosecond is the work, in bytes of accessed memory, for which a microsecond pays. An
-	// empty region of one small message costs about 600 bytes, and takes up to 50 ns.
+	// empty region of a reliable stream costs about 600 bytes, and takes up to 50 ns, however large
+	// it is. Only the descriptor of a region of more than 192 messages costs more.
 	workPerMicrosecond = 256
 )
 
@@ -40,16 +47,24 @@ const (
 // setBudget sets the cost of a region, and fills the budget.
 func (a *assembler) setBudget() {
 	g := &a.ring.geo
-	a.cost = uint64(g.RegionBytes() + 8*a.ring.stride + workRegion)
+	bytes := uint64(g.RegionBytes())
+	a.cost = uint64(8*a.ring.stride + workRegion)
 	a.openMax = min(uint64(g.Regions), openMax)
 	a.perPass = max(grantBytes/uint64(8*a.ring.stride), 1)
-	a.perByte = a.cost/uint64(g.RegionBytes()) + 1
-	a.budgetMax = 2 * uint64(g.Regions) * a.cost
-	if len(a.track.state) == 0 { // the reliable mode
-		a.budgetMax = 2 * a.openMax * a.cost
+	a.perByte = 2*(a.cost/bytes) + workFactor
+	if a.reliable() {
+		// Without any pay, the sender may drop parts of two regions: at the beginning of a gap and at its
+		// end.
+		a.budgetMax = 2 * (a.openMax*a.cost + bytes)
+	} else {
+		a.cost += bytes
+		a.budgetMax = 2 * uint64(g.Regions) * a.cost
 	}
 	a.budget = a.budgetMax
 }
+
+// The method "reliable" reports whether the assembler is for the reliable mode.
+func (a *assembler) reliable() bool { return len(a.track.state) == 0 }
 
 // earn increases the budget by the given work.
 func (a *assembler) earn(work uint64) { a.budget = min(a.budget+work, a.budgetMax) }
@@ -57,12 +72,23 @@ func (a *assembler) earn(work uint64) { a.budget = min(a.budget+work, a.budgetMa
 // The method "poor" reports whether the caller must call "pay" before the next "grant".
 func (a *assembler) poor() bool { return a.budget < a.budgetMax/2 }
 
+// The method "charge" takes the given work from the budget. What the budget does not have becomes a
+// debt.
+func (a *assembler) charge(work uint64) {
+	paid := min(work, a.budget)
+	a.budget -= paid
+	a.debt += work - paid
+}
+
 // pay increases the budget in the reliable mode, by the work for the bytes that the sender has put
 // and for the time since the latest call. The argument "written" of the method "pay" is the number
 // of bytes that the sender has put since the start.
 func (a *assembler) pay(now mono.Time, written uint64) {
 	d := min(max(now.Sub(a.paidAt), 0), time.Minute)
-	a.earn(min(written-a.paidBytes, a.budgetMax)*a.perByte + uint64(d)*workPerMicrosecond/1000)
+	work := min(written-a.paidBytes, a.budgetMax+a.debt)*a.perByte + uint64(d)*workPerMicrosecond/1000
+	paid := min(work, a.debt)
+	a.debt -= paid
+	a.earn(work - paid)
 	a.paidAt, a.paidBytes = now, written
 }
 

@@ -140,3 +140,76 @@ func TestPutsPay(t *testing.T) {
 		}
 	}
 }
+
+// TestPutsAndSkips: a sender that puts runs of messages, and drops more messages than it puts,
+// waits for at most 1 ms after each gap, whether the regions are large or small. The gaps begin and
+// end at the borders of regions and elsewhere.
+func TestPutsAndSkips(t *testing.T) {
+	for _, c := range []struct {
+		g        Geometry
+		run, gap uint64
+	}{
+		{Geometry{64 << 20, 4, 1}, 3, 11},
+		{Geometry{64 << 20, 4, 1}, 1, 1000},
+		{Geometry{1 << 20, 64, 1}, 10, 90},
+		{Geometry{8192, 5, 100}, 50, 770},
+		{Geometry{8192, 5, 100}, 130, 1234},
+		{Geometry{64, 300, 3}, 40, 5000},
+		{Geometry{1, 100, 1}, 40, 5000},
+	} {
+		a := newFiller(newRing(t, c.g.MessageBytes, c.g.Regions, c.g.RegionMessages), 0)
+		a.overwrite = true
+		size, at, written := uint64(c.g.MessageBytes), uint64(0), uint64(0)
+		now, longest := mono.Time(0), time.Duration(0)
+		for range 1000 {
+			waited := time.Duration(0)
+			for end := at + c.run; at < end; {
+				to := min(a.grant(), end)
+				if to == at {
+					next := a.grantAt(now)
+					waited += next.Sub(now)
+					now = next
+				} else {
+					written += (to - at) * size
+					now = now.Add(time.Duration((to-at)*size/10 + 1)) // puts of 10 GB/s
+					a.fill(to)
+					at = to
+				}
+				a.pay(now, written)
+			}
+			longest = max(longest, waited)
+			a.grant()
+			at += c.gap
+			a.skip(at)
+		}
+		if longest > time.Millisecond {
+			t.Errorf("%+v: after a gap, the sender waits for up to %v", c, longest)
+		}
+	}
+}
+
+// TestClearsArePaid: a sender that puts one message of each region, and drops the others, makes its
+// receiver fill a bounded number of bytes with zeros.
+func TestClearsArePaid(t *testing.T) {
+	g := Geometry{1024, 8, 1024}
+	a := newFiller(newRing(t, g.MessageBytes, g.Regions, g.RegionMessages), 0)
+	a.overwrite = true
+	regions, written, at := uint64(0), uint64(0), uint64(0)
+	const steps = 1000
+	for i := range steps { // in 1 s
+		a.pay(mono.Time(i)*mono.Time(time.Millisecond), written)
+		if a.grant() <= at {
+			continue
+		}
+		written += uint64(g.MessageBytes)
+		a.fill(at + 1)
+		at += uint64(g.RegionMessages)
+		a.skip(at)
+		regions++
+	}
+	bytes := uint64(g.RegionBytes())
+	most := (a.budgetMax + written*a.perByte + steps*1000*workPerMicrosecond) / bytes
+	if regions > most+uint64(g.Regions) || regions < most/2 {
+		t.Errorf("%d regions are filled with zeros, at most %d may be", regions, most)
+	}
+}

@@ -10,8 +10,10 @@ import (
 
 // Parsing a letter (control message in JSON) takes up to 40 ns for each byte, and any connected
 // peer can send letters. Therefore the bytes of letters that this side parses are bounded, for each
-// endpoint and for each host. A stream needs about 12 KiB of letters. An endpoint whose letters are
-// beyond a bound is ended before the letter is parsed, and counted (Refusals.Letters).
+// endpoint and for each host. A stream needs about 12 KiB of letters until its start. In the
+// unreliable mode, a receiver also proves the datagram size about once a second (see pathsize.go),
+// by a letter of about 86 bytes. An endpoint whose letters are beyond a bound is ended before the
+// letter is parsed, and counted (Refusals.Letters).
 
 const (
 	// letterBurst is the number of bytes of letters that an endpoint may send at once, and
@@ -20,6 +22,8 @@ const (
 	letterBurst     = 256 << 10
 	letterPerSecond = 64 << 10
 	letterPerStream = 16 << 10
+	// For each open link to an endpoint, the endpoint may send letterPerLink bytes more a second.
+	letterPerLink = 256
 	// All endpoints of a host together may send letterHostShare times as much as one endpoint. This
 	// bound outlives the endpoints, so that a new connection gives a peer no new burst.
 	letterHostShare = 4
@@ -27,7 +31,8 @@ const (
 	letterHostsMax = 1024
 )
 
-// letterTime returns the time in which an endpoint may send the given number of bytes.
+// letterTime returns the time in which an endpoint without links may send the given number of
+// bytes.
 func letterTime(bytes int) time.Duration {
 	return time.Duration(bytes) * time.Second / letterPerSecond
 }
@@ -45,6 +50,14 @@ type letters struct {
 type letterBound struct {
 	free   mono.Time
 	opened uint64 // letters.opened at the latest letter
+	links  int    // open links to the endpoint, or to all endpoints of the host
+}
+
+// The method "time" returns the time in which the peer may send the given number of bytes. The
+// argument "share" of the method "time" is 1 for an endpoint, and letterHostShare for a host.
+func (b *letterBound) time(bytes, share int) time.Duration {
+	perSecond := share*letterPerSecond + b.links*letterPerLink
+	return time.Duration(bytes) * time.Second / time.Duration(perSecond)
 }
 
 // The method "spend" counts a letter, and reports whether the letter is within the bound. The
@@ -63,46 +76,75 @@ func (b *letterBound) spend(l *letters, now mono.Time, cost, burst time.Duration
 // mayParse counts a letter of the given size from an endpoint, and reports whether the engine may
 // parse the letter. The argument "streams" of mayParse is the number of streams of the program.
 func (l *letters) mayParse(ep *btl.Endpoint, now mono.Time, bytes, streams int) bool {
-	if l.endpoints == nil {
-		l.endpoints = make(map[*btl.Endpoint]*letterBound)
-		l.hosts = make(map[string]*letterBound)
-	}
-	one := l.endpoints[ep]
-	if one == nil {
-		one = &letterBound{opened: l.opened}
-		l.endpoints[ep] = one
-	}
-	host := ep.PeerHost()
-	all := l.hosts[host]
-	if all == nil {
-		l.forget(now)
-		all = &letterBound{opened: l.opened}
-		l.hosts[host] = all
-	}
-	cost, burst := letterTime(bytes), letterTime(letterBurst+streams*letterPerStream)
-	ok := one.spend(l, now, cost, burst) && all.spend(l, now, cost/letterHostShare, burst)
+	one, all := l.bounds(ep, now)
+	burst := letterBurst + streams*letterPerStream
+	ok := one.spend(l, now, one.time(bytes, 1), one.time(burst, 1)) &&
+		all.spend(l, now, all.time(bytes, letterHostShare),
+			all.time(letterHostShare*burst, letterHostShare))
 	if ok {
 		l.parsed++
 	}
 	return ok
 }
 
+// The method "join" counts an open link in the bounds of its endpoint and host.
+func (l *letters) join(k *link, now mono.Time) {
+	one, all := l.bounds(k.ep, now)
+	k.bounds = [2]*letterBound{one, all}
+	for _, b := range k.bounds {
+		b.links++
+	}
+}
+
+// The method "leave" ends the counting of a link.
+func (l *letters) leave(k *link) {
+	for _, b := range k.bounds {
+		if b != nil {
+			b.links--
+		}
+	}
+	k.bounds = [2]*letterBound{}
+}
+
+// The method "bounds" returns the bounds of an endpoint and of its host.
+func (l *letters) bounds(ep *btl.Endpoint, now mono.Time) (one, all *letterBound) {
+	if l.endpoints == nil {
+		l.endpoints = make(map[*btl.Endpoint]*letterBound)
+		l.hosts = make(map[string]*letterBound)
+	}
+	one = l.endpoints[ep]
+	if one == nil {
+		one = &letterBound{opened: l.opened}
+		l.endpoints[ep] = one
+	}
+	host := ep.PeerHost()
+	all = l.hosts[host]
+	if all == nil {
+		l.forget(now)
+		all = &letterBound{opened: l.opened}
+		l.hosts[host] = all
+	}
+	return one, all
+}
+
 // forget makes room for a host. It forgets the hosts that may send a whole burst again, and if
-// there are too few of these, any hosts.
+// there are too few of these, any hosts. A host with open links is not forgotten.
 func (l *letters) forget(now mono.Time) {
 	if len(l.hosts) < letterHostsMax {
 		return
 	}
 	for host, b := range l.hosts {
-		if b.free <= now {
+		if b.free <= now && b.links == 0 {
 			delete(l.hosts, host)
 		}
 	}
-	for host := range l.hosts {
+	for host, b := range l.hosts {
 		if len(l.hosts) < letterHostsMax {
 			return
 		}
-		delete(l.hosts, host)
+		if b.links == 0 {
+			delete(l.hosts, host)
+		}
 	}
 }
 

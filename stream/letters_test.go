@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/internal/mono"
 )
 
 // TestLettersOfOnePeer: a peer that sends letters all the time is ended before they are parsed. A
@@ -96,5 +97,54 @@ func TestLettersOfManyStreams(t *testing.T) {
 	}
 	if l.forget(3000); len(l.hosts) != 0 {
 		t.Errorf("%d hosts are remembered whose burst is there", len(l.hosts))
+	}
+}
+
+// TestLettersOfLongStreams: a peer with many receivers may prove the datagram size of all streams
+// for ever. Links do not change what it may send at once, and ended links are not counted.
+func TestLettersOfLongStreams(t *testing.T) {
+	w := newSimWorld(t, 47, 1)
+	s := w.receiver(w.rx[0], Config{}, 77)
+	ep, err := w.tx.m.Connect(w.nw.Now(), s.rx.Identity().Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const streams, seconds, proofLetter = 1024, 3600, 90
+	e := w.tx.Engine
+	host := ep.PeerHost()
+	links := make([]*link, streams)
+	for i := range links {
+		links[i] = &link{s: &Sender{e: e}, ep: ep}
+		e.addLink(links[i])
+	}
+	for second := range seconds {
+		now := mono.Time(0).Add(time.Duration(second) * time.Second)
+		for range streams {
+			if !e.letters.mayParse(ep, now, proofLetter, streams) {
+				t.Fatalf("after %d s, the peer is ended", second)
+			}
+		}
+	}
+	if n := e.letters.hosts[host].links; n != streams {
+		t.Errorf("%d links of the host are counted", n)
+	}
+	bytes := 0
+	for now := mono.Time(2 * time.Hour); e.letters.mayParse(ep, now, 1024, streams); bytes += 1024 {
+	}
+	if most := letterBurst + streams*letterPerStream; bytes > most {
+		t.Errorf("the peer may send %d bytes at once, at most %d are permitted", bytes, most)
+	}
+	for i := range 2 * letterHostsMax {
+		e.letters.hosts[text(uint64(i))] = &letterBound{free: mono.Never}
+	}
+	if e.letters.forget(0); len(e.letters.hosts) >= letterHostsMax || e.letters.hosts[host] == nil {
+		t.Error("a host with links is forgotten, or too many are remembered")
+	}
+	for _, k := range links {
+		k.close(nil)
+		k.close(nil)
+	}
+	if n := e.letters.hosts[host].links + e.letters.endpoints[ep].links; n != 0 {
+		t.Errorf("%d ended links are counted", n)
 	}
 }

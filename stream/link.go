@@ -43,6 +43,8 @@ type link struct {
 	// host that named it (see other_host.go).
 	otherHost bool
 	from      string // host of the receiver's connection to a Meeting, or empty
+	// The bounds of the letters of the endpoint and of its host, in which the link is counted.
+	bounds [2]*letterBound
 
 	// The fields below are for the unreliable mode.
 	addr          fabric.Addr
@@ -315,6 +317,7 @@ func (k *link) unmet(why Reason, err error) {
 // close ends the link and frees its resources.
 func (k *link) close(err error) {
 	k.state, k.err = linkDone, err
+	k.s.e.letters.leave(k)
 	k.s.prunes = true
 	k.forget()
 	k.s.e.dropLink(k)

@@ -40,6 +40,7 @@ const linkShift = 32
 // "number" to the index of this element.
 func (e *Engine) addLink(k *link) {
 	e.letters.opened++
+	e.letters.join(k, e.now)
 	for i, other := range e.links {
 		if other == nil {
 			e.links[i], k.number = k, uint32(i)

@@ -90,6 +90,9 @@ var labs = map[string]elsewhere{
 	"btl: the path to the peer does not carry datagrams of the least size": {
 		"test/netns/module_test.go", "TestModulePathShrinks", "btl.ErrNarrow", btl.ErrNarrow,
 	},
+	"the path takes no datagrams of N bytes": {
+		"test/stream/netns_test.go", "TestSmallPath", "the path takes no datagrams of", nil,
+	},
 	"btl: the peer holds memory that others want, and does not go on": {
 		"btl/shed_test.go", "TestStalledGivesMemoryBack", "ErrStalled", btl.ErrStalled,
 	},

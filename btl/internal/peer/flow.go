@@ -56,7 +56,7 @@ func (ep *Endpoint) needLarge() *largeFlow {
 		ep.large = new(largeFlow)
 		ep.large.Init(ep, 0)
 		ep.large.balance.Init(ep.All.Sender.quantum())
-		ep.large.fragIDs.Init(uint32(ep.ID.Tag >> 32)) // a random number
+		ep.large.fragIDs.Init(uint32(ep.All.Config.Random() >> 32))
 	}
 	return ep.large
 }

@@ -260,8 +260,9 @@ func (l *life) judgeEnd() {
 }
 
 // random is a module's Config.Random, which makes first sequence numbers and fragment ids close to
-// their overflow. Each new endpoint asks first for its tag, and then for a number from which its
-// first sequence number and its first fragment id are made.
+// their overflow. Each new endpoint asks first for its tag, and then for its first sequence number,
+// which is the lower half of a random number. A first fragment id is the upper half of a number
+// that the endpoint asks for later.
 type random struct {
 	d      draw
 	latest uint64
@@ -271,12 +272,15 @@ type random struct {
 
 func (r *random) next() uint64 {
 	v := r.d.Uint64()
-	if !r.full && r.second && r.d.chance(0.8) {
-		fragID := uint32(v >> 32)
+	if !r.full && r.d.chance(0.8) {
+		fragID, low := uint32(v>>32), uint32(v)
 		if fragID>>31 == 0 {
 			fragID = -(1 + fragID%16)
 		}
-		v = uint64(fragID)<<32 | uint64(nearWrap(r.d))
+		if r.second {
+			low = nearWrap(r.d)
+		}
+		v = uint64(fragID)<<32 | uint64(low)
 	}
 	if v == 0 {
 		v = 1

@@ -20,7 +20,6 @@ type node struct {
 	cfg      nodeConfig
 	lives    [][]byte // names of its modules
 	draws    uint32
-	second   bool // a connection's tag was drawn, its first numbers come next
 	regions  []*btl.Region
 	handlers map[btl.Tag]bool // in force in every life
 	sides    []*side          // of this life, in order of their making
@@ -53,7 +52,7 @@ func (n *node) open() error {
 	}
 	n.lives = append(n.lives, n.Mod.Name())
 	n.w.nameLife(n)
-	n.sides, n.regions, n.quiet, n.second = nil, nil, false, false
+	n.sides, n.regions, n.quiet = nil, nil, false
 	n.Mod.OnEndpoint(n.onEndpoint)
 	if n.handlers == nil {
 		n.handlers = map[btl.Tag]bool{}
@@ -71,16 +70,13 @@ func (n *node) open() error {
 }
 
 // random gives a module its random numbers. Each number has the node's first sequence number in its
-// lower half and unique bits in its upper half, from which tags, incarnations and first fragment
-// ids are made.
+// lower half. The upper half, from which tags, incarnations and first fragment ids are made, has
+// unique bits, or the node's first fragment id if the scenario has set one.
 func (n *node) random() uint64 {
 	n.draws++
 	high := uint32(n.index+1)<<8 | n.draws&0xff | n.draws>>8<<12
-	if n.Mod != nil {
-		if n.second && n.cfg.hasFragID {
-			high = n.cfg.fragID
-		}
-		n.second = !n.second
+	if n.Mod != nil && n.cfg.hasFragID {
+		high = n.cfg.fragID
 	}
 	return uint64(high)<<32 | uint64(n.cfg.first)
 }
@@ -158,9 +154,7 @@ func (n *node) expose(size int) error {
 	if n.Mod == nil {
 		return n.w.errorf("%s is down", n.name)
 	}
-	second := n.second
 	r, err := n.Mod.Expose(make([]byte, size), btl.RemoteWrite)
-	n.second = second // the handle took a number that is no connection's
 	if err == nil {
 		n.regions = append(n.regions, r)
 	}

@@ -38,7 +38,7 @@ func TestLongPath(t *testing.T) {
 		w.setPaths(hosts[0], hosts[1], c.path(new(sim.Line)), c.path(new(sim.Line)))
 		newStream(ep, 256<<10, 512).start(hosts[0])
 		w.Advance(6 * time.Second)
-		got := w.delivered(noEnd, 2*time.Second, hosts[1])[0] / (1e9 / 8)
+		got := w.delivered(noEnd, 10*c.RTT, hosts[1])[0] / (1e9 / 8)
 		s := hosts[0].Mod.Stats()
 		t.Logf("window of %d: %.3f of the line, %d of %d packets sent again", tc.window, got,
 			s.Retransmits(), s.SegmentsSent())

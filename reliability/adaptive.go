@@ -157,7 +157,9 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	if p.state != Posted {
 		return
 	}
-	s.patient = false // the packet is no longer the only one in flight
+	if s.patient { // no packet is in flight, and the timer is that of a lone reply
+		s.patient, a.progressAt = false, longAgo
+	}
 	if p.lost {
 		a.stopWaiting(s, p)
 	} else {

@@ -72,6 +72,15 @@ func TestMissedAnswer(t *testing.T) {
 	a.ack(a.sent, a.sent-1)
 
 	a, _ = newWarm(t, rtt)
+	a.expire() // the timer of an earlier packet
+	a.sendLone(Command)
+	if !a.snd.Missed(a.after(rtt).now) {
+		t.Error("not missed a round trip later")
+	}
+	a.send(1, Command) // before the retransmission, and with the time-out of any other packet
+	a.check()
+
+	a, _ = newWarm(t, rtt)
 	a.sendLone(Command)
 	if a.snd.Missed(a.after(rtt / 2).now) {
 		t.Error("missed before an answer could have come")

@@ -220,14 +220,19 @@ func (e *Engine) sendNotice(ep *btl.Endpoint, n notice) {
 }
 
 // onLetter handles a letter, which is a control message in JSON. Invalid control messages are
-// dropped. The stream of a peer that sends invalid control messages ends by a time-out. A peer that
-// sends more letters than it may is ended, and its letters are not parsed (see letters.go).
+// dropped. The stream of a peer that sends invalid control messages ends by a time-out. Letters
+// beyond a bound are not parsed (see letters.go).
 func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	if ep.Err() != nil {
 		return
 	}
-	if !e.letters.mayParse(ep, e.now, len(data), len(e.sending)+len(e.receiving)) {
+	receives := slices.ContainsFunc(e.receiving, func(r *Receiver) bool { return r.ep == ep })
+	switch e.letters.judge(ep, e.now, len(data), len(e.sending)+len(e.receiving), receives) {
+	case mustEnd:
 		e.endLetters(ep)
+		return
+	case mustDrop:
+		e.refused.Letters++
 		return
 	}
 	l, err := parseLetter(data)

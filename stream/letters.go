@@ -12,8 +12,8 @@ import (
 // peer can send letters. Therefore the bytes of letters that this side parses are bounded, for each
 // endpoint and for each host. A stream needs about 12 KiB of letters until its start. In the
 // unreliable mode, a receiver also proves the datagram size about once a second (see pathsize.go),
-// by a letter of about 86 bytes. An endpoint whose letters are beyond a bound is ended before the
-// letter is parsed, and counted (Refusals.Letters).
+// by a letter of about 86 bytes. An endpoint beyond its own bound is ended before the letter is
+// parsed, and counted (Refusals.Letters). A letter beyond its host's bound is counted and dropped.
 
 const (
 	// letterBurst is the number of bytes of letters that an endpoint may send at once, and
@@ -73,18 +73,34 @@ func (b *letterBound) spend(l *letters, now mono.Time, cost, burst time.Duration
 	return true
 }
 
-// mayParse counts a letter of the given size from an endpoint, and reports whether the engine may
-// parse the letter. The argument "streams" of mayParse is the number of streams of the program.
-func (l *letters) mayParse(ep *btl.Endpoint, now mono.Time, bytes, streams int) bool {
+// A letterVerdict says what the engine does with a letter.
+type letterVerdict uint8
+
+const (
+	mayParse letterVerdict = iota
+	mustDrop               // the host of the endpoint is beyond its bound
+	mustEnd                // the endpoint is beyond its own bound
+)
+
+// The method "judge" counts a letter of the given size from an endpoint. The argument "streams" is
+// the number of streams of the program. The argument "partner" says that a stream of the program is
+// connected to the endpoint. Letters of a partner do not count for its host, so that other
+// endpoints of the host cannot end the stream.
+func (l *letters) judge(ep *btl.Endpoint, now mono.Time, bytes, streams int,
+	partner bool,
+) letterVerdict {
 	one, all := l.bounds(ep, now)
 	burst := letterBurst + streams*letterPerStream
-	ok := one.spend(l, now, one.time(bytes, 1), one.time(burst, 1)) &&
-		all.spend(l, now, all.time(bytes, letterHostShare),
-			all.time(letterHostShare*burst, letterHostShare))
-	if ok {
-		l.parsed++
+	switch {
+	case !one.spend(l, now, one.time(bytes, 1), one.time(burst, 1)):
+		return mustEnd
+	case partner || one.links > 0:
+	case !all.spend(l, now, all.time(bytes, letterHostShare),
+		all.time(letterHostShare*burst, letterHostShare)):
+		return mustDrop
 	}
-	return ok
+	l.parsed++
+	return mayParse
 }
 
 // The method "join" counts an open link in the bounds of its endpoint and host.

@@ -120,7 +120,7 @@ func TestLettersOfLongStreams(t *testing.T) {
 	for second := range seconds {
 		now := mono.Time(0).Add(time.Duration(second) * time.Second)
 		for range streams {
-			if !e.letters.mayParse(ep, now, proofLetter, streams) {
+			if e.letters.judge(ep, now, proofLetter, streams, false) != mayParse {
 				t.Fatalf("after %d s, the peer is ended", second)
 			}
 		}
@@ -129,7 +129,8 @@ func TestLettersOfLongStreams(t *testing.T) {
 		t.Errorf("%d links of the host are counted", n)
 	}
 	bytes := 0
-	for now := mono.Time(2 * time.Hour); e.letters.mayParse(ep, now, 1024, streams); bytes += 1024 {
+	now := mono.Time(2 * time.Hour)
+	for ; e.letters.judge(ep, now, 1024, streams, false) == mayParse; bytes += 1024 {
 	}
 	if most := letterBurst + streams*letterPerStream; bytes > most {
 		t.Errorf("the peer may send %d bytes at once, at most %d are permitted", bytes, most)
@@ -146,5 +147,40 @@ func TestLettersOfLongStreams(t *testing.T) {
 	}
 	if n := e.letters.hosts[host].links + e.letters.endpoints[ep].links; n != 0 {
 		t.Errorf("%d ended links are counted", n)
+	}
+}
+
+// TestLettersOfNeighbours: peers of the same host that send many letters do not end the stream of a
+// peer that sends few.
+func TestLettersOfNeighbours(t *testing.T) {
+	w := newSimWorld(t, 45, 1)
+	w.teller()
+	w.move(w.rx[0], liarsHost)
+	cfg := Config{Mode: Unreliable, Messages: 3000, BitsPerSecond: 1400 * 8 * 100}
+	s := w.open(cfg, Geometry{1400, 8, 8}, 0)
+	w.until(time.Minute, func() bool { return s.rx.state == stateRunning })
+	for i := range 10 {
+		bad := w.rogue(t, "bad"+text(uint64(i)))
+		w.hosts[bad.node.Index()] = liarsHost
+		bad.connect(w.tx.m.Name())
+		bad.every(time.Millisecond, func() {
+			if bad.ep.Err() != nil {
+				ep, err := bad.m.Connect(w.nw.Now(), w.tx.m.Name())
+				if err != nil {
+					t.Fatal(err)
+				}
+				bad.ep = ep
+			}
+			for range 3 {
+				bad.say(bad.ep, obj{"a": "xxxxxxxxxx"})
+			}
+		})
+	}
+	w.until(2*time.Minute, func() bool { return s.tx.state == stateDone })
+	if s.tx.err != nil || s.rx.err != nil {
+		t.Errorf("the stream ends: %v, %v", s.tx.err, s.rx.err)
+	}
+	if w.tx.Engine.refused.Letters == 0 {
+		t.Error("the letters of the others are within the bound")
 	}
 }

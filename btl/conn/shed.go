@@ -25,31 +25,60 @@ func (n *Node) shed() {
 			c.count(0)
 		}
 	}
-	for n.held > n.cfg.TotalBytes-n.cfg.TotalBytes/8 {
-		ep := n.most()
-		n.lost(ep, errTotal)
-		ep.Abort()
+	n.endHolders(n.holders())
+}
+
+// endHolders ends endpoints until at most seven eighths of TotalBytes are in use. endHolders does
+// not look at the Conns of other endpoints, of which there can be tens of thousands.
+func (n *Node) endHolders(holders []holder) {
+	for n.held > n.cfg.TotalBytes-n.cfg.TotalBytes/8 && len(holders) > 0 {
+		most := 0
+		for i, h := range holders {
+			if h.more(holders[most]) {
+				most = i
+			}
+		}
+		h, last := holders[most], len(holders)-1
+		holders[most], holders = holders[last], holders[:last]
+		*h.atHost -= h.bytes
+		n.lost(h.ep, errTotal)
+		h.ep.Abort()
 	}
 }
 
-// The method "most" finds the host whose Conns have the largest receive buffers, and returns the
-// endpoint of this host whose Conns have the largest receive buffers.
-func (n *Node) most() (most *btl.Endpoint) {
+// holder is an endpoint whose Conns have receive buffers.
+type holder struct {
+	ep     *btl.Endpoint
+	bytes  int64  // of the receive buffers of its Conns
+	atHost *int64 // sum of bytes of the host's holders
+}
+
+// The method "more" reports whether h is ended before o. The host with the largest receive buffers
+// loses endpoints first, and of this host the endpoint with the largest receive buffers.
+func (h holder) more(o holder) bool {
+	if h.atHost == o.atHost {
+		return h.bytes > o.bytes
+	}
+	return *h.atHost > *o.atHost
+}
+
+// The method "holders" looks once at each Conn, and returns all holders.
+func (n *Node) holders() []holder {
 	held := make(map[*btl.Endpoint]int64)
 	for id, c := range n.conns {
-		held[id.ep] += int64(c.held)
-	}
-	atHost := make(map[string]int64)
-	for ep, bytes := range held {
-		atHost[ep.PeerHost()] += bytes
-	}
-	mostHost := ""
-	for ep, bytes := range held {
-		host := ep.PeerHost()
-		if most == nil || atHost[host] > atHost[mostHost] ||
-			host == mostHost && bytes > held[most] {
-			most, mostHost = ep, host
+		if c.held > 0 {
+			held[id.ep] += int64(c.held)
 		}
 	}
-	return most
+	all, atHost := make([]holder, 0, len(held)), make(map[string]*int64)
+	for ep, bytes := range held {
+		sum := atHost[ep.PeerHost()]
+		if sum == nil {
+			sum = new(int64)
+			atHost[ep.PeerHost()] = sum
+		}
+		*sum += bytes
+		all = append(all, holder{ep, bytes, sum})
+	}
+	return all
 }

@@ -234,6 +234,7 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	case mustDrop:
 		e.refused.Letters++
 		return
+	case mayParse:
 	}
 	l, err := parseLetter(data)
 	if err != nil {

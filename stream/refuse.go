@@ -45,8 +45,9 @@ type Refusals struct {
 	There       uint64 `json:"there"`
 	// Strangers counts peers that requested an unknown receiver. Unread counts peers whose connection
 	// was closed because the queue of control messages to them was full. Letters counts peers whose
-	// connection was closed because they sent too many control messages. Strangers, Unread and Letters
-	// are counted for all streams of the port together.
+	// connection was closed because they sent too many control messages, and control messages that
+	// were dropped because all peers of the sending host together sent too many. Strangers, Unread and
+	// Letters are counted for all streams of the port together.
 	Strangers uint64 `json:"strangers"`
 	Unread    uint64 `json:"unread"`
 	Letters   uint64 `json:"letters"`

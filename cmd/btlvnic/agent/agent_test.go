@@ -361,7 +361,7 @@ func TestPathFloor(t *testing.T) {
 	}
 }
 
-// TestRefusedPackets: what the own system says of a packet's size only has the paths probed again.
+// TestRefusedPackets: if the local system refuses too large a packet, the agent probes all paths.
 func TestRefusedPackets(t *testing.T) {
 	a := newAgent(t)
 	p := &port{num: 1}

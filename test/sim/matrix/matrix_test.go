@@ -165,7 +165,8 @@ func (f *floor) judge(t *testing.T, got *Result) {
 }
 
 // The function compare checks that a result of the profile adaptive is not behind that of the
-// profile usnic with the same seed. The argument usnic is nil for sizes without this profile.
+// profile usnic with the same seed. The argument usnic is nil for sizes that were not measured with
+// this profile.
 func compare(t *testing.T, got, usnic *Result) {
 	t.Helper()
 	if usnic == nil {

@@ -128,8 +128,8 @@ func (f *floor) meets(got *Result) bool {
 		got.Spurious <= f.spurious && float64(got.P999) <= f.p999*float64(got.RTT)
 }
 
-// ofSeeds measures a cell with two more seeds, and returns the medians of all three. A nanosecond of
-// round trip makes another seed (Cell.seed).
+// ofSeeds measures a cell with two more seeds, and returns the medians of all three. A round trip
+// that is a nanosecond longer makes another seed (Cell.seed).
 func ofSeeds(t *testing.T, first *Result, effort Effort) *Result {
 	t.Helper()
 	all := []Result{*first}

@@ -38,10 +38,11 @@
 // A Write of a Conn blocks while the number of unread bytes at the peer equals the window. The
 // window of a Conn is WindowBytes at first, and grows if the path needs a larger window (see
 // growth.go). The window limits the receive buffer of a Conn, which is allocated only when bytes
-// arrive. Config.TotalBytes limits the memory of all Conns together. Bytes that were written before
-// Close are delivered after Close, provided that the peer reads them in time (see Conn.Close). A
-// Conn ends when its endpoint ends. Calls that wait for a dead peer fail after
-// btl.Config.PeerTimeout, plus btl.Config.KeepAlive if no packets are in flight to the peer.
+// arrive, and grows in proportion to the bytes that have arrived (see early.go). Config.TotalBytes
+// limits the memory of all Conns together. Bytes that were written before Close are delivered after
+// Close, provided that the peer reads them in time (see Conn.Close). A Conn ends when its endpoint
+// ends. Calls that wait for a dead peer fail after btl.Config.PeerTimeout, plus
+// btl.Config.KeepAlive if no packets are in flight to the peer.
 //
 // Any goroutine may call all methods of this package. Only the goroutine that drives the module
 // accesses the state of a Conn.

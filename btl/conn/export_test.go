@@ -171,9 +171,19 @@ func (n *Node) Total() (bytes, sum int64) {
 	_ = n.r.Do(context.Background(), func(*btl.Module) error {
 		bytes = n.held
 		for _, c := range n.conns {
-			sum += int64(len(c.ring))
+			sum += int64(len(c.ring) + c.copiedBytes())
 		}
 		return nil
 	})
 	return bytes, sum
+}
+
+// copiedBytes is the memory of a Conn's copies.
+func (c *Conn) copiedBytes() (sum int) {
+	for _, s := range c.early {
+		for m := s.copies.first; m != nil; m = m.next {
+			sum += cap(m.data) + messageBytes
+		}
+	}
+	return sum
 }

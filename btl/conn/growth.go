@@ -219,7 +219,7 @@ func (c *Conn) shrink() bool {
 	}
 	c.ungrow()
 	c.usedUp, c.since = false, c.read
-	if len(c.ring) > least {
+	if len(c.ring)+c.apart > least {
 		c.resize(least)
 	}
 	return true

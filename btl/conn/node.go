@@ -25,7 +25,7 @@ type Node struct {
 	listeners map[string]*Listener
 	gone      *kept.Keeper[*Conn] // ended Conns with unread bytes, and orphans with unsent bytes
 	goneOf    map[string]int      // number of ended Conns in "gone", by peer address
-	held      int64               // bytes of the ring buffers of conns
+	held      int64               // memory of the ring buffers and copies of conns
 	hosts     map[string]*host    // the hosts of conns, by Endpoint.PeerHost
 	grown     int64               // total growth of the windows of conns, in bytes
 	company   company
@@ -241,6 +241,7 @@ func (n *Node) remove(c *Conn) {
 	if n.conns[c.name] == c {
 		delete(n.conns, c.name)
 		n.disown(c)
+		c.dropEarly()
 		c.count(0)
 		c.ungrow()
 		if !c.mine {
@@ -267,7 +268,6 @@ func (p *peer) remove(c *Conn) {
 // without a gap are kept for the application, unless the Dial of the Conn has failed.
 func (n *Node) leave(c *Conn) {
 	n.remove(c)
-	c.early = nil
 	if c.deaf || c.read == c.next || c.mine && !c.accepted {
 		c.forget()
 		return

@@ -4,11 +4,10 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 )
 
 // The type "incoming" is the state of a Conn for the direction from the peer to this side. The
-// received bytes are stored in a ring buffer:
+// received bytes are stored in a ring buffer, or for a while in copies (see early.go):
 //
 //	read            next               early[0]                 told
 //	 |=== unread ====|       gap       |=========|     gap       |
@@ -18,7 +17,9 @@ type incoming struct {
 	next  uint64 // number of bytes received without a gap
 	told  uint64 // latest limit sent to the peer
 	early []span // ranges received after gaps, in order
-	held  int    // bytes of the ring buffer that Node.held counts
+	ahead uint64 // number of bytes of early
+	apart int    // memory of the copied messages of early
+	held  int    // memory of the ring buffer and the copies that Node.held counts
 	growth
 	end     uint64 // length of the stream, once known
 	ended   bool   // end is known
@@ -26,9 +27,6 @@ type incoming struct {
 	readers []*request
 	rd      deadline
 }
-
-// A span is a range of a stream's bytes.
-type span struct{ from, to uint64 }
 
 const (
 	// inFlightMax is the maximum number of data fragments of a Conn that one side has in flight.
@@ -49,11 +47,7 @@ func (c *Conn) onData(at uint64, data []byte) bool {
 	c.mayGrow(to)
 	c.n.company.note(c.host, &c.growth, len(data))
 	if at > c.next {
-		if !c.addEarly(span{at, to}) {
-			return false
-		}
-		c.store(at, data)
-		return true
+		return c.onEarly(at, data)
 	}
 	if len(c.early) > 0 && to > c.early[0].from {
 		return false
@@ -69,41 +63,9 @@ func (c *Conn) onData(at uint64, data []byte) bool {
 	c.store(at, data)
 	c.next = to
 	for len(c.early) > 0 && c.early[0].from == c.next {
-		c.next = c.early[0].to
-		c.early = slices.Delete(c.early, 0, 1)
+		c.reachEarly()
 	}
 	c.serveReaders()
-	return true
-}
-
-// addEarly records a range of the stream's bytes that has arrived while earlier bytes are missing,
-// and reports whether the range is valid. A range is not valid if some of its bytes were received
-// before, or if there are already earlyMax ranges after gaps.
-func (c *Conn) addEarly(s span) bool {
-	i, _ := slices.BinarySearchFunc(c.early, s.from, func(e span, from uint64) int {
-		if e.to <= from {
-			return -1
-		}
-		return 1
-	})
-	if i < len(c.early) && c.early[i].from < s.to {
-		return false
-	}
-	before := i > 0 && c.early[i-1].to == s.from
-	behind := i < len(c.early) && c.early[i].from == s.to
-	switch {
-	case before && behind:
-		c.early[i-1].to = c.early[i].to
-		c.early = slices.Delete(c.early, i, i+1)
-	case before:
-		c.early[i-1].to = s.to
-	case behind:
-		c.early[i].from = s.from
-	case len(c.early) >= earlyMax:
-		return false
-	default:
-		c.early = slices.Insert(c.early, i, s)
-	}
 	return true
 }
 
@@ -112,7 +74,7 @@ func (c *Conn) store(at uint64, data []byte) {
 		return
 	}
 	if need := int(at - c.read + uint64(len(data))); need > len(c.ring) {
-		c.resize(min(max(2*len(c.ring), need, ringBytesMin), int(c.window)))
+		c.enlarge(need)
 	}
 	for len(data) > 0 {
 		n := copy(c.ring[at%uint64(len(c.ring)):], data)
@@ -120,8 +82,19 @@ func (c *Conn) store(at uint64, data []byte) {
 	}
 }
 
-// The method "resize" changes the size of the ring buffer. The new size must suffice for all stored
-// bytes.
+// The method "enlarge" makes the ring buffer at least double, and at least as large as needed. If
+// the ring buffer and the copies would have more bytes than the window together, the ring buffer
+// gets the size of the window, and replaces the copies.
+func (c *Conn) enlarge(need int) {
+	bytes := max(2*len(c.ring), need, ringBytesMin)
+	if bytes+c.apart > int(c.window) {
+		bytes = int(c.window)
+	}
+	c.resize(bytes)
+}
+
+// The method "resize" changes the size of the ring buffer. The new size must suffice for all bytes
+// in the ring buffer. A ring buffer of the size of the window takes in all copies.
 func (c *Conn) resize(bytes int) {
 	other := make([]byte, bytes)
 	end := c.read + uint64(min(len(c.ring), bytes)) // includes the bytes after gaps
@@ -134,7 +107,14 @@ func (c *Conn) resize(bytes int) {
 		}
 	}
 	c.ring = other
-	c.count(bytes)
+	if bytes == int(c.window) && c.apart > 0 {
+		for i := range c.early {
+			l := c.early[i].copies
+			c.early[i].copies = copyList{}
+			c.takeIn(l)
+		}
+	}
+	c.count(bytes + c.apart)
 }
 
 func (c *Conn) serveReaders() {
@@ -202,7 +182,8 @@ func (c *Conn) closeRead() {
 	if !c.whole() {
 		c.due |= dueStop
 	}
-	c.deaf, c.ring, c.early = true, nil, nil
+	c.deaf, c.ring = true, nil
+	c.dropEarly()
 	c.count(0)
 	c.serveReaders()
 }

@@ -1,0 +1,130 @@
+package conn
+
+import "slices"
+
+// Bytes are early if they arrive while earlier bytes of the stream are missing. Early bytes are
+// stored in the ring buffer if the peer has sent enough bytes for a ring buffer that reaches as far.
+// Otherwise each early message is copied, and the copy moves to the ring buffer when no byte before
+// it is missing any more. A peer that sends one byte at the end of its window therefore causes no
+// ring buffer of the size of the window.
+//
+//	|<--------- ring ---------->|           copies        copies
+//	|=== unread ====|  gap  |===|    gap    |==|=|  gap   |=|==|
+//	read            next    early[0]        early[1]      early[2]
+//
+// The ring buffer may reach an early message if it needs at most twice as many bytes for that as
+// the peer has sent so far. The ring buffer and the copies of a Conn together have at most as many
+// bytes as the window, and when the copies would exceed this bound, a ring buffer of the size of
+// the window replaces them (see the method "enlarge"). The size of the ring buffer is thus at most
+// ringBytesMin, or five times the bytes that the peer has sent, with messageBytes for each early
+// message. When half of the initial window has been received, no message is copied any more.
+
+// messageBytes is the maximum memory for a copied message in addition to its bytes: an object of
+// the type "message", an element of incoming.early, and what the allocator rounds up.
+const messageBytes = 128
+
+// A span is a range of early bytes, of which the ring buffer and the copies have a part each.
+type span struct {
+	from, to uint64
+	copies   copyList
+}
+
+// The type "message" is the copy of an early message.
+type message struct {
+	at   uint64
+	data []byte
+	next *message
+}
+
+// The type "copyList" is a list of copied messages, in any order.
+type copyList struct{ first, last *message }
+
+// The method "join" adds another list to the list.
+func (l *copyList) join(other copyList) {
+	switch {
+	case other.first == nil:
+	case l.first == nil:
+		*l = other
+	default:
+		l.last.next, l.last = other.first, other.last
+	}
+}
+
+// onEarly stores early bytes and returns true, or returns false if addEarly refuses the bytes.
+func (c *Conn) onEarly(at uint64, data []byte) bool {
+	s := span{from: at, to: at + uint64(len(data))}
+	cost := len(data) + messageBytes
+	reach := max(uint64(len(c.ring)), ringBytesMin, 2*(c.next+c.ahead+uint64(len(data))))
+	apart := s.to-c.read > reach && len(c.ring)+c.apart+cost <= int(c.window)
+	if apart {
+		m := &message{at: at, data: make([]byte, len(data))}
+		copy(m.data, data)
+		s.copies = copyList{m, m}
+	}
+	if !c.addEarly(s) {
+		return false
+	}
+	c.ahead += uint64(len(data))
+	if !apart {
+		c.store(at, data)
+		return true
+	}
+	c.apart += cost
+	c.count(len(c.ring) + c.apart)
+	return true
+}
+
+// addEarly records a range of early bytes, and reports whether the range is valid. A range is not
+// valid if some of its bytes were received before, or if there are already earlyMax ranges after
+// gaps.
+func (c *Conn) addEarly(s span) bool {
+	i, _ := slices.BinarySearchFunc(c.early, s.from, func(e span, from uint64) int {
+		if e.to <= from {
+			return -1
+		}
+		return 1
+	})
+	if i < len(c.early) && c.early[i].from < s.to {
+		return false
+	}
+	begin, end := i, i // of the ranges that s joins
+	if i > 0 && c.early[i-1].to == s.from {
+		begin--
+		s.from = c.early[begin].from
+		s.copies.join(c.early[begin].copies)
+	}
+	if i < len(c.early) && c.early[i].from == s.to {
+		end++
+		s.to = c.early[i].to
+		s.copies.join(c.early[i].copies)
+	}
+	if begin == end && len(c.early) >= earlyMax {
+		return false
+	}
+	c.early = slices.Replace(c.early, begin, end, s)
+	return true
+}
+
+// reachEarly adds the first range of early bytes to the bytes that were received without a gap.
+func (c *Conn) reachEarly() {
+	s := c.early[0]
+	c.early = slices.Delete(c.early, 0, 1)
+	c.next = s.to
+	c.ahead -= s.to - s.from
+	c.takeIn(s.copies)
+}
+
+// takeIn moves copied messages to the ring buffer.
+func (c *Conn) takeIn(l copyList) {
+	if l.first == nil {
+		return
+	}
+	for m := l.first; m != nil; m = m.next {
+		c.apart -= len(m.data) + messageBytes
+		c.store(m.at, m.data)
+	}
+	c.count(len(c.ring) + c.apart)
+}
+
+// dropEarly drops all early bytes.
+func (c *Conn) dropEarly() { c.early, c.ahead, c.apart = nil, 0, 0 }

@@ -86,12 +86,13 @@ type Config struct {
 	// TotalBytes is the maximum size of the receive buffers of all Conns that have not ended,
 	// WindowBytesMax to 1<<40 bytes. A TotalBytes of 0 means 1024 times WindowBytes, but not less than
 	// WindowBytesMax. The receive buffer of a Conn grows as bytes arrive, up to the size of the
-	// window, and includes copies of bytes that arrive while earlier bytes are missing. When TotalBytes is exceeded, the Node first frees the receive buffers without unread
-	// bytes. If the remaining receive buffers still take more than seven eighths of TotalBytes, the
-	// Node aborts endpoints until at most seven eighths are in use. The first endpoint to be aborted
-	// is the one that uses the most memory on the host that uses the most memory. The application can
-	// still read the bytes that an aborted Conn has received without a gap, unless the Node drops them
-	// because GoneBytes is exceeded.
+	// window, and includes copies of bytes that arrive while earlier bytes are missing. When
+	// TotalBytes is exceeded, the Node first frees the receive buffers without unread bytes. If the
+	// remaining receive buffers still take more than seven eighths of TotalBytes, the Node aborts
+	// endpoints until at most seven eighths are in use. The first endpoint to be aborted is the one
+	// that uses the most memory on the host that uses the most memory. The application can still read
+	// the bytes that an aborted Conn has received without a gap, unless the Node drops them because
+	// GoneBytes is exceeded.
 	TotalBytes int64
 }
 

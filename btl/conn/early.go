@@ -3,7 +3,7 @@ package conn
 import "slices"
 
 // Bytes are early if they arrive while earlier bytes of the stream are missing. Early bytes are
-// stored in the ring buffer if the peer has sent enough bytes for a ring buffer that reaches as far.
+// stored in the ring buffer if the peer has sent enough bytes for a ring buffer that reaches them.
 // Otherwise each early message is copied, and the copy moves to the ring buffer when no byte before
 // it is missing any more. A peer that sends one byte at the end of its window therefore causes no
 // ring buffer of the size of the window.

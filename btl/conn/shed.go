@@ -8,8 +8,8 @@ import (
 
 var errTotal = errors.New("conn: unread bytes exceed TotalBytes")
 
-// The method "count" records the number of bytes of the Conn's ring buffer and copies in the sum that
-// Config.TotalBytes limits.
+// The method "count" records the number of bytes of the Conn's ring buffer and copies in the sum
+// that Config.TotalBytes limits.
 func (c *Conn) count(bytes int) {
 	c.n.held += int64(bytes - c.held)
 	c.held = bytes

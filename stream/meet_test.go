@@ -51,7 +51,8 @@ type caller struct {
 	over chan struct{}
 }
 
-// call lets a peer of a host come, which sends a line. It waits until the Meeting has read the line.
+// call lets a peer of a host come, which sends a line, and waits until the Meeting has read the
+// line.
 func (d *door) call(ip, line string) *caller {
 	near, far := net.Pipe()
 	c := &caller{conn: near, over: make(chan struct{})}

@@ -104,16 +104,18 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 
 // The method "notice" handles a notice (binary control message) from the receiver. A noticeCredit
 // permits puts of all messages with ordinals below the number in the notice. A noticeTaken, which a
-// receiver sends after the sender's end message and in answer to probes, contains the number of
-// datagrams without duplicates that the receiver has received since the start of the stream. The
-// numbers in noticeCredit and in noticeTaken only increase, and the method "notice" ignores a
-// notice whose number is not higher than the number in an earlier notice of the same kind.
+// receiver of the unreliable mode sends after the sender's end message and in answer to probes,
+// contains the number of datagrams without duplicates that the receiver has received since the
+// start of the stream. The numbers in noticeCredit and in noticeTaken only increase, and the method
+// "notice" ignores a notice whose number is not higher than the number in an earlier notice of the
+// same kind. The method "notice" also ignores a notice that has no meaning in the stream's mode,
+// and credit after the last message. Such a notice shows no progress.
 func (k *link) notice(n notice) {
 	switch {
-	case n.kind == noticeTaken && n.ordinal > k.taken:
+	case n.kind == noticeTaken && k.s.cast != nil && n.ordinal > k.taken:
 		k.taken, k.heard = n.ordinal, k.s.e.now
-	case n.kind == noticeCredit && k.s.cast == nil && n.ordinal > k.credit &&
-		n.ordinal-k.s.cfg.First <= ordinalsMax:
+	case n.kind == noticeCredit && k.s.cast == nil && k.s.state < stateEnding &&
+		n.ordinal > k.credit && n.ordinal-k.s.cfg.First <= ordinalsMax:
 		k.credit, k.heard = n.ordinal, k.s.e.now
 	}
 }

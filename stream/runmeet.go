@@ -38,7 +38,7 @@ type Meeting struct {
 
 // guest is a connected peer that has sent a valid identity.
 type guest struct {
-	conn net.Conn
+	conn *bounded.Guest
 	line string
 	done chan struct{} // closed after the answer to the peer
 }
@@ -48,8 +48,9 @@ const (
 	// for a call of Exchange for at most the time meetLine.
 	meetLine = 5 * time.Second
 	// guestsMax is the largest number of peers that are connected to a Meeting. If guestsMax peers are
-	// connected, a new peer replaces the peer that has been connected for the longest time without
-	// sending its line. If all guestsMax peers have sent their lines, the Meeting refuses a new peer.
+	// connected, a new peer replaces a peer that waits for a call of Exchange, or that has not sent
+	// its line yet. The host with the most such peers loses one: first a peer without a line, and then
+	// the peer whose line is oldest (see package bounded).
 	guestsMax = 64
 )
 
@@ -60,12 +61,17 @@ func Listen(address string) (*Meeting, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrExchange, inner(err))
 	}
+	return meetAt(l), nil
+}
+
+// meetAt makes a Meeting of a listener.
+func meetAt(l net.Listener) *Meeting {
 	m := &Meeting{
 		listener: bounded.NewListener(l, guestsMax, busyLine+"\n"), guests: make(chan guest),
 		closed: make(chan struct{}),
 	}
 	go m.listener.Serve(m.hear)
-	return m, nil
+	return m
 }
 
 // Addr returns the address at which the Meeting listens.
@@ -90,7 +96,7 @@ func (m *Meeting) Refusals() MeetingRefusals {
 }
 
 // hear reads the line of a new peer, and keeps the connection open until the Meeting has answered
-// the peer.
+// the peer, or until a new peer has replaced this peer.
 func (m *Meeting) hear(g *bounded.Guest) {
 	_ = g.SetDeadline(time.Now().Add(meetLine)) // without a deadline the read could block forever
 	line, err := bounded.NewLines(g, identityTextMax).Next()
@@ -102,13 +108,18 @@ func (m *Meeting) hear(g *bounded.Guest) {
 		fmt.Fprintf(g, "%s%v\n", refusal, plain.Line(err.Error()))
 		return
 	}
-	g.Proven()
+	g.Spoke()
+	replaced := make(chan struct{})
+	if !g.OnLeave(func() { close(replaced) }) {
+		return
+	}
 	busy := time.NewTimer(meetLine)
 	defer busy.Stop()
 	answered := guest{g, string(line), make(chan struct{})}
 	select {
 	case m.guests <- answered:
 		<-answered.done
+	case <-replaced:
 	case <-busy.C:
 		fmt.Fprintln(g, busyLine)
 	case <-m.closed:
@@ -165,7 +176,7 @@ func (m *Meeting) each(ctx context.Context, fn func(guest) bool) error {
 	for {
 		select {
 		case g := <-m.guests:
-			over := fn(g)
+			over := g.conn.Proven() && fn(g) // false: the peer was replaced meanwhile
 			close(g.done)
 			if over {
 				return nil

@@ -34,9 +34,11 @@ func (s *Sender) awaitReports(now mono.Time) {
 	}
 }
 
-// endTimeouts limits how long the sender waits for the final report of a receiver that still makes
-// progress (noticeTaken). The wait for the report ends at the latest endTimeouts times
-// Config.Timeout, plus the receiver's Config.Grace, after the sender has sent all messages.
+// endTimeouts limits how long the sender waits for the final report of a receiver of the unreliable
+// mode that still makes progress (noticeTaken). Such a receiver still takes datagrams from its
+// socket buffer. The wait for the report ends at the latest endTimeouts times Config.Timeout, plus
+// the receiver's Config.Grace, after the sender has sent all messages. In the reliable mode, no
+// message is left to take after the end message, and a receiver cannot prolong the wait.
 const endTimeouts = 30
 
 // The method "overdue" returns an error if the time for the receiver's report is over, and

@@ -201,7 +201,7 @@ const (
 	noticeSkip   = 2 // -> receiver: the sender drops all missing messages below the ordinal (reliable)
 	noticeSent   = 3 // -> receiver: all messages below the ordinal have been sent (unreliable)
 	noticeCredit = 4 // <- sender: all messages below the ordinal may be put (reliable)
-	noticeTaken  = 5 // <- sender: datagrams received once, after letterEnd and in answer to probes
+	noticeTaken  = 5 // <- sender: datagrams received once, at the end and for probes (unreliable)
 )
 
 // notice is a control message of 24 bytes. The field "ordinal" of a noticeTaken is a number of

@@ -45,7 +45,7 @@ type Manager struct {
 	// The field "prover" verifies registered addresses by datagrams. If the field "prover" is nil, the
 	// manager does not verify addresses by datagrams.
 	prover   *Prover
-	provings map[int]*proving // by connection
+	provings provings
 	// Stats are counters for the operator.
 	Stats ManagerStats
 }
@@ -193,7 +193,7 @@ func NewManager(cfg ManagerConfig) *Manager {
 		cfg: cfg, plan: &Plan{}, sessions: make(map[int]*session),
 		byHost: make(map[string]*session), hosts: make(map[string]*HostState),
 		names:    make(map[endpointName]*HostState),
-		provings: make(map[int]*proving),
+		provings: newProvings(),
 	}
 }
 
@@ -283,8 +283,7 @@ func (m *Manager) Failed() []int {
 
 // Disconnect tells the manager that the connection with the number "conn" has ended.
 func (m *Manager) Disconnect(conn int) {
-	if p := m.provings[conn]; p != nil {
-		delete(m.provings, conn)
+	if p := m.provings.byConn[conn]; p != nil {
 		m.release(p)
 	}
 	s := m.sessions[conn]
@@ -308,7 +307,7 @@ func (m *Manager) Receive(now mono.Time, conn int, b []byte) {
 		return
 	}
 	s := m.sessions[conn]
-	p := m.provings[conn]
+	p := m.provings.byConn[conn]
 	switch {
 	case p != nil:
 		m.proofMessage(now, p, &msg)

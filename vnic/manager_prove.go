@@ -1,6 +1,7 @@
 package vnic
 
 import (
+	"container/list"
 	"slices"
 	"time"
 
@@ -14,6 +15,9 @@ const (
 	// proveLook is the interval at which a Station polls for proof datagrams while addresses are
 	// being verified.
 	proveLook = 2 * time.Millisecond
+	// roundsPerPass is the largest number of due rounds of a pass. The Prover has buffers for the
+	// datagrams of that many rounds.
+	roundsPerPass = ProverBuffers / 2 / LanesMax
 )
 
 // proving is the state of a registration whose addresses the manager is verifying. The
@@ -25,9 +29,27 @@ type proving struct {
 	asked         Message // the registration message without its data
 	key           uint64
 	receive, send []unprovenName
+	asking        bool // the agent has not answered the latest request yet
 	told          bool // the agent has acknowledged the key
 	rounds        int
-	at            mono.Time // time of the next round
+	at            mono.Time     // time of the next round
+	turn          *list.Element // in provings.rounds
+}
+
+// provings are the verifications in progress. Strangers can begin many verifications at the same
+// time, up to one for each connection of the module. The work for one datagram, and that of one
+// pass, does not depend on their number.
+type provings struct {
+	byConn map[int]*proving
+	byKey  map[uint64]*proving
+	rounds *list.List // of *proving, in the order of the next rounds
+	looks  uint64     // number of verifications that were looked at
+}
+
+func newProvings() provings {
+	return provings{
+		byConn: make(map[int]*proving), byKey: make(map[uint64]*proving), rounds: list.New(),
+	}
 }
 
 // unprovenName is an address whose verification is in progress.
@@ -57,15 +79,21 @@ func (m *Manager) prove(now mono.Time, conn int, msg *Message, r *Registration) 
 	var ok, also bool
 	p.receive, ok = insert(r.Ways.Receive)
 	p.send, also = insert(r.Ways.Send)
+	m.provings.byConn[conn], m.provings.byKey[p.key] = p, p
+	p.turn = m.provings.rounds.PushBack(p)
 	if !ok || !also {
 		m.release(p)
 		return StatusInvalid
 	}
-	m.provings[conn] = p
+	m.round(now, p)
 	return StatusOK
 }
 
+// release ends the verification of a registration's addresses without an answer.
 func (m *Manager) release(p *proving) {
+	delete(m.provings.byConn, p.conn)
+	delete(m.provings.byKey, p.key)
+	m.provings.rounds.Remove(p.turn)
 	for _, n := range slices.Concat(p.receive, p.send) {
 		_ = m.prover.dom.Remove(n.addr) // cannot fail: the address was inserted
 	}
@@ -74,7 +102,6 @@ func (m *Manager) release(p *proving) {
 // The method "decided" ends the verification of a registration's addresses, and answers the
 // registration with the given status.
 func (m *Manager) decided(now mono.Time, p *proving, status Status) {
-	delete(m.provings, p.conn)
 	m.release(p)
 	if status == StatusOK {
 		status = m.admits(&p.reg)
@@ -82,63 +109,83 @@ func (m *Manager) decided(now mono.Time, p *proving, status Status) {
 	m.answer(now, p.conn, &p.asked, &p.reg, status)
 }
 
-// proveAll handles the proof datagrams that the Prover has received, and sends the requests and
-// proof datagrams that are due. proveAll returns the number of completions that the Prover has
-// read.
+// proveAll handles the proof datagrams that the Prover has received, and makes the rounds that are
+// due. The rounds beyond roundsPerPass wait for the next pass. proveAll returns the number of
+// completions that the Prover has read.
 func (m *Manager) proveAll(now mono.Time) (int, error) {
 	if m.prover == nil {
 		return 0, nil
 	}
 	n, err := m.prover.poll(func(from fabric.Addr, key, proof uint64) {
-		for _, p := range m.provings {
-			if p.key == key {
-				p.heard(p.send, proof, func(n *unprovenName) bool { return n.addr == from })
-			}
+		m.provings.looks++
+		if p := m.provings.byKey[key]; p != nil {
+			m.heard(now, p, p.send, proof, func(n *unprovenName) bool { return n.addr == from })
 		}
 	})
-	conns := make([]int, 0, len(m.provings))
-	for conn := range m.provings {
-		conns = append(conns, conn)
-	}
-	slices.Sort(conns)
-	for _, conn := range conns {
-		m.proveOne(now, m.provings[conn])
+	for range roundsPerPass {
+		p := m.provings.next()
+		if p == nil || now < p.at {
+			break
+		}
+		m.provings.looks++
+		m.round(now, p)
 	}
 	return n, err
 }
 
+// The method "next" returns the verification with the next round, or nil.
+func (p *provings) next() *proving {
+	if first := p.rounds.Front(); first != nil {
+		return first.Value.(*proving) //nolint:forcetypeassert // The list has nothing else.
+	}
+	return nil
+}
+
+// proveAt returns the time at which the caller must next call proveAll if no message arrives.
+func (m *Manager) proveAt(now mono.Time) mono.Time {
+	p := m.provings.next()
+	if p == nil {
+		return mono.Never
+	}
+	return now.Add(proveLook).Min(p.at)
+}
+
 // The method "heard" marks an address in "list" as verified, if the function "here" returns true
 // for the address, and the argument "proof" is the hash that the manager expects from this address.
-func (p *proving) heard(list []unprovenName, proof uint64, here func(*unprovenName) bool) {
+// When all addresses are verified, the method "heard" ends the verification.
+func (m *Manager) heard(now mono.Time, p *proving, list []unprovenName, proof uint64,
+	here func(*unprovenName) bool,
+) {
 	for i := range list {
 		n := &list[i]
 		if here(n) && proofOf(n.number, p.reg.Ways.Module) == proof {
 			n.proven = true
 		}
 	}
+	if !lacks(p.receive) && !lacks(p.send) {
+		m.decided(now, p, StatusOK)
+	}
 }
 
-// proveOne ends the verification of a registration if all addresses are verified, or if an address
-// is still not verified after proveRounds requests. Until all addresses are verified, proveOne
-// repeats its request to the agent at intervals of proveEvery.
-func (m *Manager) proveOne(now mono.Time, p *proving) {
-	lacks := func(list []unprovenName) bool {
-		return slices.ContainsFunc(list, func(n unprovenName) bool { return n.missing() })
-	}
-	switch {
-	case !lacks(p.receive) && !lacks(p.send):
-		m.decided(now, p, StatusOK)
-		return
-	case now < p.at:
-		return
-	case p.rounds == proveRounds:
+func lacks(list []unprovenName) bool {
+	return slices.ContainsFunc(list, func(n unprovenName) bool { return n.missing() })
+}
+
+// The method "round" repeats what the verification of a registration's addresses lacks, or ends the
+// verification after proveRounds rounds. The rounds have the interval proveEvery. A request to the
+// agent is repeated only after the agent has answered it, because the connection to the agent loses
+// nothing.
+func (m *Manager) round(now mono.Time, p *proving) {
+	if p.rounds == proveRounds {
 		m.Stats.Unproven++
 		m.decided(now, p, StatusUnproven)
 		return
 	}
 	p.rounds++
 	p.at = now.Add(proveEvery)
-	if p.rounds == 1 || lacks(p.send) {
+	m.provings.rounds.MoveToBack(p.turn)
+	if !p.asking && lacks(p.send) {
+		p.asking = true
 		ask := proofRequest{key: p.key, name: m.prover.ep.Name()}
 		for _, n := range p.send {
 			ask.numbers = append(ask.numbers, n.number)
@@ -169,6 +216,7 @@ func (m *Manager) proofMessage(now mono.Time, p *proving, msg *Message) {
 		m.Stats.Malformed++
 	case msg.Method == MethodResponse:
 		m.Stats.Responses++
+		p.asking = false
 		if msg.Status != StatusOK { // An old agent without AttrProof returns Busy.
 			m.Stats.Older++
 			m.decided(now, p, StatusVersion)
@@ -182,7 +230,7 @@ func (m *Manager) proofMessage(now mono.Time, p *proving, msg *Message) {
 			m.Stats.Malformed++
 			return
 		}
-		p.heard(p.receive, proof, func(*unprovenName) bool { return true })
+		m.heard(now, p, p.receive, proof, func(*unprovenName) bool { return true })
 	default:
 		m.Stats.Malformed++
 	}

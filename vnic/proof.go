@@ -11,7 +11,8 @@ import (
 // manager. For each sending address of the host, the manager sends a random number on its
 // connection to the agent. From each of its sending addresses, the agent sends a datagram with the
 // hash of the random number for this address to the manager. The hash includes the name of the
-// agent's btl module, so that an agent cannot use the answer of a different agent.
+// agent's btl module, so that an agent cannot use the answer of a different agent. The manager
+// repeats a request on the connection only after the agent's response to the earlier request.
 //
 //	manager                                     agent
 //	   <------ Set registration ------------------

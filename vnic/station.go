@@ -204,10 +204,7 @@ func sendCopy(now mono.Time, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 func (s *Station) Deadline() mono.Time {
 	at := s.m.Deadline()
 	if s.manager != nil {
-		at = at.Min(s.manager.Deadline())
-		if len(s.manager.provings) > 0 {
-			at = at.Min(s.now.Add(proveLook))
-		}
+		at = at.Min(s.manager.Deadline()).Min(s.manager.proveAt(s.now))
 	}
 	if len(s.waiting) > 0 {
 		at = at.Min(s.now.Add(resendEvery))

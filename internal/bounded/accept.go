@@ -3,6 +3,7 @@ package bounded
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -13,8 +14,8 @@ import (
 type Refusals struct {
 	// Full counts new connections that the Listener refused. The Listener refuses a new connection
 	// if the limit on open connections is reached and all open connections are proven
-	// (Guest.Proven). Displaced counts unproven open connections that the Listener closed in favour
-	// of a new connection.
+	// (Guest.Proven). Displaced counts open connections that the Listener closed in favour of a new
+	// connection.
 	Full, Displaced uint64
 }
 
@@ -28,17 +29,20 @@ type Listener struct {
 	close    sync.Once
 
 	lock     sync.Mutex // guards the fields below
-	guests   []*Guest   // the first to come first
+	guests   []*Guest   // the longest silent first
 	refusals Refusals
 }
 
 // Guest is an accepted connection of a Listener.
 type Guest struct {
 	net.Conn
-	of     *Listener
-	host   string
-	proven bool   // guarded by the Listener's lock
-	left   func() // called when the connection is closed, or nil; guarded by the Listener's lock
+	of   *Listener
+	host string // see shareOf
+
+	// The Listener's lock guards the fields below.
+	spoke  bool   // the client has sent what only a genuine client can send
+	proven bool   // the connection is never closed in favour of a new connection
+	left   func() // called when the connection is closed, or nil
 }
 
 const (
@@ -86,10 +90,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 		conn, err := l.listener.Accept()
 		switch {
 		case err == nil:
-			if g := l.enter(conn); g != nil {
+			g, out := l.enter(conn)
+			if out != nil {
+				refuse(out, l.told)
+			}
+			if g != nil {
 				return g, nil
 			}
-			refuse(conn, l.told)
 		case errors.Is(err, net.ErrClosed):
 			return nil, err
 		default: // one connection has failed, or the process has no descriptor left
@@ -127,96 +134,151 @@ func (l *Listener) Refusals() Refusals {
 	return l.refusals
 }
 
-// The method "enter" registers a new connection as a Guest. If the Listener is closed, or if its
-// limit is reached and all open connections are proven (Guest.Proven), the method "enter" returns
-// nil.
-func (l *Listener) enter(conn net.Conn) *Guest {
-	g := &Guest{Conn: conn, of: l, host: HostOf(conn.RemoteAddr())}
+// The method "enter" registers a new connection as a Guest. If the limit on open connections is
+// reached, "enter" also returns the Guest that the new connection replaces, as the result "out". If
+// the Listener is closed, or if its limit is reached and all open connections are proven
+// (Guest.Proven), the result "g" is nil, and "out" is the new connection.
+func (l *Listener) enter(conn net.Conn) (g, out *Guest) {
+	g = &Guest{Conn: conn, of: l, host: shareOf(conn.RemoteAddr())}
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	select {
 	case <-l.closed: // CloseAll may have closed the connections already
-		return nil
+		return nil, g
 	default:
 	}
 	if len(l.guests) >= l.most {
-		i := l.silent()
+		i := l.yields(g.host)
 		if i < 0 {
 			l.refusals.Full++
-			return nil
+			return nil, g
 		}
 		l.refusals.Displaced++
-		refuse(l.guests[i].Conn, l.told) // ends the goroutine that serves the connection
-		l.remove(i)
+		out = l.guests[i]
+		l.guests = slices.Delete(l.guests, i, i+1)
 	}
 	l.guests = append(l.guests, g)
-	return g
+	return g, out
 }
 
-// The method "silent" returns the index in l.guests of the unproven connection that a new
-// connection must replace, or -1 if every open connection is proven (Guest.Proven). The caller must
-// hold the lock.
-func (l *Listener) silent() int {
-	count := make(map[string]int)
+// The method "yields" returns the index in l.guests of the connection that a new connection from
+// the given host must replace, or -1 if every open connection is proven (Guest.Proven). The host
+// with the most connections that are not proven gives way, where the new connection counts for its
+// host. Among the connections of the hosts with the most, one whose client has not spoken
+// (Guest.Spoke) gives way first, and then the one whose client has been silent for longest. The
+// caller must hold the lock.
+func (l *Listener) yields(host string) int {
+	count := map[string]int{host: 1}
 	for _, g := range l.guests {
 		if !g.proven {
 			count[g.host]++
 		}
 	}
-	found, most := -1, 0
+	found := -1
 	for i, g := range l.guests {
-		if !g.proven && count[g.host] > most {
-			found, most = i, count[g.host]
+		if !g.proven && (found < 0 || g.yieldsBefore(l.guests[found], count)) {
+			found = i
 		}
 	}
 	return found
 }
 
-// remove deletes the guest with index i from the open connections. The caller must hold the lock.
-func (l *Listener) remove(i int) {
-	if left := l.guests[i].left; left != nil {
-		left()
+// yieldsBefore reports whether a connection gives way rather than the connection "other", whose
+// client has been silent for longer. The map "count" has the connections of each host that are not
+// proven.
+func (g *Guest) yieldsBefore(other *Guest, count map[string]int) bool {
+	if more := count[g.host] - count[other.host]; more != 0 {
+		return more > 0
 	}
-	l.guests = slices.Delete(l.guests, i, i+1)
+	return other.spoke && !g.spoke
 }
 
-// The function "refuse" writes the line "told" with the reason to a connection, and then closes the
-// connection. If the line cannot be written within the time limit toldTime, the function "refuse"
-// closes the connection without writing the line.
-func refuse(conn net.Conn, told string) {
-	if told != "" && conn.SetWriteDeadline(time.Now().Add(toldTime)) == nil {
-		_, _ = conn.Write([]byte(told)) // the peer may be gone
+// The function "refuse" writes the line "told" with the reason to a connection that is not
+// registered any more, and then closes the connection. If the line cannot be written within the
+// time limit toldTime, the function "refuse" closes the connection without writing the line.
+func refuse(g *Guest, told string) {
+	if told != "" && g.Conn.SetWriteDeadline(time.Now().Add(toldTime)) == nil {
+		_, _ = g.Conn.Write([]byte(told)) // the peer may be gone
 	}
-	_ = conn.Close() // nothing is lost by the close
+	_ = g.Conn.Close() // nothing is lost by the close, which ends the goroutine of the connection
+	g.gone()
 }
 
-// Proven marks the connection as proven, which means that its client has sent data that only a
-// genuine client can send. The Listener never closes a proven connection in favour of a new
-// connection.
-func (g *Guest) Proven() {
+// Spoke tells the Listener that the client has just sent data that only a genuine client can send.
+// Of the connections of a host, the Listener closes those whose clients have never spoken first,
+// and then those whose clients have been silent for longest.
+func (g *Guest) Spoke() {
+	l := g.of
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	g.spoke = true
+	if i := slices.Index(l.guests, g); i >= 0 {
+		l.guests = append(slices.Delete(l.guests, i, i+1), g)
+	}
+}
+
+// Proven marks the connection as proven: the program now serves the client. The Listener never
+// closes a proven connection in favour of a new connection. Proven reports whether the connection
+// is open. If the result is false, the Listener or the program has closed the connection before.
+func (g *Guest) Proven() bool {
 	g.of.lock.Lock()
 	defer g.of.lock.Unlock()
 	g.proven = true
+	return slices.Contains(g.of.guests, g)
 }
 
-// onLeave registers the function fn, which the Listener calls when the program or the Listener
-// closes the connection. The result of onLeave is true, or false if the connection was already
-// closed, so that the Listener will not call fn. The function fn must not block.
-func (g *Guest) onLeave(fn func()) bool {
+// OnLeave registers the function fn, which is called once, after the program or the Listener has
+// closed the connection. The result of OnLeave is true, or false if the connection was already
+// closed, so that nothing will call fn. CloseAll does not call fn. A connection has at most one
+// such function.
+func (g *Guest) OnLeave(fn func()) bool {
 	g.of.lock.Lock()
 	defer g.of.lock.Unlock()
+	if !slices.Contains(g.of.guests, g) {
+		return false
+	}
 	g.left = fn
-	return slices.Contains(g.of.guests, g)
+	return true
+}
+
+// The method "gone" calls the function that was registered with OnLeave. The caller has removed the
+// connection from the Listener's open connections, and has closed the connection.
+func (g *Guest) gone() {
+	g.of.lock.Lock()
+	left := g.left
+	g.of.lock.Unlock()
+	if left != nil {
+		left()
+	}
 }
 
 // Close implements net.Conn, and removes the connection from the Listener's open connections.
 func (g *Guest) Close() error {
-	g.of.lock.Lock()
-	if i := slices.Index(g.of.guests, g); i >= 0 {
-		g.of.remove(i)
+	l := g.of
+	l.lock.Lock()
+	i := slices.Index(l.guests, g)
+	if i >= 0 {
+		l.guests = slices.Delete(l.guests, i, i+1)
 	}
-	g.of.lock.Unlock()
-	return g.Conn.Close()
+	l.lock.Unlock()
+	err := g.Conn.Close()
+	if i >= 0 {
+		g.gone()
+	}
+	return err
+}
+
+// The function "shareOf" returns the part of a network address that all connections of a host have
+// in common: the IPv4 address, or the first half of the IPv6 address. An IPv6 host can choose the
+// second half of its address freely.
+func shareOf(a net.Addr) string {
+	const networkBits = 64
+	host := HostOf(a)
+	ip, err := netip.ParseAddr(host)
+	if err != nil || ip.Is4() {
+		return host
+	}
+	return netip.PrefixFrom(ip.WithZone(""), networkBits).Masked().String()
 }
 
 // HostOf returns the network address "a" as text, without the port.

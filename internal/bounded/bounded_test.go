@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -96,25 +97,120 @@ func TestListener(t *testing.T) {
 	}
 }
 
-// TestHosts checks that the address with the most silent guests loses a guest.
+// TestHosts checks which guest gives way: the host with the most guests loses one. A guest that has
+// not spoken gives way first, and then the one that has been silent for longest.
 func TestHosts(t *testing.T) {
-	l := &Listener{most: 4}
-	for _, host := range []string{"a", "b", "b", "c"} {
+	l := &Listener{most: 5}
+	for _, host := range []string{"a", "b", "b", "c", "c"} {
 		l.guests = append(l.guests, &Guest{of: l, host: host})
 	}
-	if i := l.silent(); i != 1 {
-		t.Errorf("guest %d gives way, want 1", i)
+	a, b1, b2, c1, c2 := l.guests[0], l.guests[1], l.guests[2], l.guests[3], l.guests[4]
+	check := func(what, newcomer string, want *Guest) {
+		t.Helper()
+		var got *Guest
+		if i := l.yields(newcomer); i >= 0 {
+			got = l.guests[i]
+		}
+		if got != want {
+			t.Errorf("%s: a guest from %s replaces %+v, want %+v", what, newcomer, got, want)
+		}
 	}
-	l.guests[1].proven = true
-	if i := l.silent(); i != 0 {
-		t.Errorf("guest %d gives way, want 0", i)
+	check("silent", "d", b1)
+	check("silent", "c", c1) // the new guest counts
+	b1.Spoke()
+	check("one has spoken", "d", b2)
+	b2.Spoke()
+	check("all of b have spoken", "d", c1)
+	check("all of b have spoken", "b", b1) // a host that sends more guests takes no place of others
+	c1.Spoke()
+	c2.Spoke()
+	check("the oldest word", "d", b1)
+	b1.Spoke()
+	check("it speaks again", "d", b2)
+	a.Spoke()
+	check("the newest word", "a", b2)
+	late := &Guest{of: l, host: "b"}
+	l.guests = append(l.guests, late)
+	check("the latest has not spoken", "d", late)
+	l.guests = slices.DeleteFunc(l.guests, func(g *Guest) bool { return g == late })
+	for _, g := range []*Guest{b1, b2, c1} {
+		if !g.Proven() {
+			t.Error("a guest has left")
+		}
 	}
-	for _, g := range l.guests {
-		g.proven = true
+	check("what is served does not count", "a", a)
+	check("equal shares", "d", c2)
+	a.Proven()
+	c2.Proven()
+	check("all are served", "d", nil)
+}
+
+// TestShareOf checks which addresses are one host.
+func TestShareOf(t *testing.T) {
+	const port = 7
+	for _, c := range []struct{ ip, same, other string }{
+		{"192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2"},
+		{"2001:db8::1", "2001:db8:0:0:ffff::2", "2001:db8:0:1::1"},
+	} {
+		of := func(ip string) string {
+			return shareOf(&net.TCPAddr{IP: net.ParseIP(ip), Port: port})
+		}
+		if of(c.ip) != of(c.same) || of(c.ip) == of(c.other) {
+			t.Errorf("%s is %q, %s %q, %s %q", c.ip, of(c.ip), c.same, of(c.same), c.other,
+				of(c.other))
+		}
 	}
-	if i := l.silent(); i != -1 {
-		t.Errorf("guest %d gives way, want none", i)
+	for text, a := range map[string]net.Addr{"": nil, "@x": &net.UnixAddr{Name: "@x", Net: "unix"}} {
+		if got := shareOf(a); got != text {
+			t.Errorf("%v is %q, want %q", a, got, text)
+		}
 	}
+}
+
+// TestDisplacedHoldsNothing checks that a guest that gives way is told so at once, ends its
+// goroutine, and can no longer be served.
+func TestDisplacedHoldsNothing(t *testing.T) {
+	l := listen(t, 1)
+	const visitors = 3
+	got, ended := make(chan *Guest, visitors), make(chan *Guest, visitors)
+	go l.Serve(func(g *Guest) {
+		left := make(chan struct{})
+		g.Spoke()
+		if !g.OnLeave(func() { close(left) }) {
+			t.Error("a guest has left before it has come")
+		}
+		got <- g
+		<-left
+		ended <- g
+	})
+	var before net.Conn
+	var guest *Guest
+	for range visitors {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		next := <-got
+		if guest != nil {
+			if text := said(t, before); text != "later\n" {
+				t.Errorf("a guest that gives way was told %q", text)
+			}
+			if g := <-ended; g != guest {
+				t.Error("another guest ends")
+			}
+			if guest.Proven() || guest.OnLeave(func() { t.Error("it leaves again") }) {
+				t.Error("a guest that has left can be served")
+			}
+			_ = guest.Close()
+		}
+		before, guest = conn, next
+	}
+	if !guest.Proven() {
+		t.Error("the last guest has left")
+	}
+	_ = guest.Close()
+	<-ended
 }
 
 // failing is a listener that fails now and then.

@@ -6,13 +6,16 @@
 //	                 Guest    --> Lines    at most so many bytes a line
 //	                 Listener --> Server   HTTP, for metrics, one answer at a time, with pauses
 //
-// A connection is unproven until the program calls Guest.Proven, after the client has sent data
-// that only a genuine client can send. When a Listener has reached its limit, a new connection
-// replaces the oldest unproven connection of the address with the most unproven connections. If a
-// host opens many connections from one address, its new connections therefore replace connections
-// from the same address, and not connections from other addresses. If all connections of a full
-// Listener are proven, the Listener refuses a new connection. The Listener counts each connection
-// that it refuses or replaces, and writes the reason to the connection before closing it.
+// When a Listener has reached its limit, a new connection replaces an open connection. The host
+// with the most connections gives way. If a host opens many connections, its new connections
+// therefore replace its own connections, and not those of other hosts. Among the connections of a
+// host, the first to give way are those whose clients have not yet sent data that only a genuine
+// client can send (Guest.Spoke), and then those whose clients have been silent for longest.
+//
+// A connection that the program serves is proven (Guest.Proven): it neither counts nor gives way.
+// If all connections of a full Listener are proven, the Listener refuses a new connection. The
+// Listener counts each connection that it refuses or replaces, and writes the reason to the
+// connection before closing it. All IPv6 addresses with the same first half are one host.
 //
 // The methods of Listener and Guest may be called from any goroutine. A Lines belongs to one
 // goroutine.

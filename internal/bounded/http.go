@@ -38,5 +38,5 @@ func InTurns(h http.Handler) http.Handler { return newTurns(h) }
 
 // HTTPListener returns a Listener for use with HTTPServer. After the call of HTTPListener, only the
 // new Listener may use the listener l. When 64 clients are connected, the connection of the next
-// client replaces the oldest connection of the address with the most connections.
+// client replaces the oldest connection of the host with the most connections.
 func HTTPListener(l net.Listener) *Listener { return NewListener(l, httpGuests, httpBusy) }

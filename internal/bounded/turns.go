@@ -99,7 +99,7 @@ func whileGuest(ctx context.Context, conn net.Conn) context.Context {
 		return ctx
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	if !g.onLeave(cancel) {
+	if !g.OnLeave(cancel) {
 		cancel()
 	}
 	return ctx

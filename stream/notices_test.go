@@ -1,0 +1,70 @@
+package stream
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// sayForEver lets the module of a host go on while its streams stand still. Each 100 ms, the host
+// sends a notice of each of the given kinds to its sender, with a number that grows.
+func (w *simWorld) sayForEver(h *simHost, r *Receiver, kinds ...uint64) {
+	h.ctl.Run(h.m)
+	h.data.Run(nil)
+	number := max(r.fresh, r.credit) + 1<<20
+	var say func()
+	say = func() {
+		h.Engine.now = w.nw.Now()
+		for _, kind := range kinds {
+			number++
+			h.sendNotice(r.ep, notice{kind, r.key, number})
+		}
+		h.ctl.Kick()
+		w.nw.After(noticeEvery, say)
+	}
+	say()
+}
+
+// TestNoticesOfReliableReceiver: a receiver of a reliable stream that never frees a region, or that
+// sends no report after the end, cannot hold its sender by notices. The sender goes on without it
+// in the documented time, and the other receiver gets everything.
+func TestNoticesOfReliableReceiver(t *testing.T) {
+	const total = 20_000
+	cfg := Config{
+		Messages: total, BitsPerSecond: 64 * 8 * 5000, Receivers: 2, Timeout: 2 * time.Second,
+	}
+	for _, c := range []struct {
+		name  string
+		atEnd bool
+		kinds []uint64
+		most  time.Duration
+		want  error
+	}{
+		{"stalled", false, []uint64{noticeTaken}, cfg.Timeout + time.Second, ErrStalled},
+		{
+			"no report", true, []uint64{noticeTaken, noticeCredit},
+			cfg.Timeout + time.Second + 200*time.Millisecond + time.Second, ErrTimeout,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newSimWorld(t, 28, 2)
+			good := w.open(cfg, Geometry{64, 4, 8}, 0)
+			bad := good.join(w.rx[1], cfg, 78)
+			s := good.tx
+			w.until(time.Minute, func() bool {
+				return s.state == stateEnding || !c.atEnd && bad.rx.stats.Regions > 20
+			})
+			w.sayForEver(w.rx[1], bad.rx, c.kinds...)
+			since := w.nw.Now()
+			w.until(time.Hour, func() bool { return s.stats.PeersLost > 0 })
+			if took := w.nw.Now().Sub(since); took > c.most {
+				t.Errorf("the sender waits for %v, want at most %v", took, c.most)
+			}
+			w.until(time.Minute, good.ended)
+			if !errors.Is(s.err, c.want) || good.rx.err != nil || good.got != total || good.wrong > 0 ||
+				len(s.Reports()) != 1 {
+				t.Errorf("sender %v; the other receiver: %v, %d messages", s.err, good.rx.err, good.got)
+			}
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/internal/list"
 )
 
 // The type "call" is one request of a goroutine to a Runner. When a call has ended, its object is
@@ -58,12 +59,9 @@ type callUses struct {
 // callPlace contains the pointers that link a call into the Runner's lists. Only the goroutine that
 // owns the module may use the fields of callPlace.
 type callPlace struct {
-	prev, next *call      // links in the list of open calls
-	queue      *callQueue // queue of refused calls that contains the call
-	before     *call      // neighbours in that queue
-	after      *call
-	begun      bool // the call is in the list of open calls
-	pending    bool // the operation has begun and has not ended
+	open    list.Node[*call] // in Runner.open
+	refused list.Node[*call] // in a queue of Runner.refused
+	pending bool             // the operation has begun and has not ended
 	// The field "since" of a call is the time when its goroutine began to poll, or 0. The field
 	// "since" is set only if the goroutine has stopped polling because a second goroutine sleeps in
 	// the kernel until a packet arrives.
@@ -145,7 +143,7 @@ func (r *Runner) newCall(kind callKind) *call {
 // The method "recycle" returns an ended call to the pool. No goroutine may use the call afterwards.
 func (c *call) recycle() {
 	c.ep, c.fn, c.data, c.name, c.found, c.err, c.r = nil, nil, nil, nil, nil, nil, nil
-	c.kept, c.left, c.begun, c.pending = false, false, false, false
+	c.kept, c.left, c.pending = false, false, false
 	c.lent, c.free = false, nil
 	c.uses.Add(1)
 	c.await, c.target, c.memoryCall = nil, nil, memoryCall{}
@@ -206,7 +204,7 @@ func (c *call) end(err error) {
 	c.err = err
 	c.life.Add(1)
 	r := c.r
-	r.unlink(c)
+	c.open.Remove()
 	if c.since != 0 {
 		r.policies[0].Late(r.m.Now().Sub(c.since))
 		c.since = 0
@@ -230,31 +228,6 @@ func (c *call) end(err error) {
 		}
 		c.recycle()
 	}
-}
-
-// The method "link" adds a call to the list of open calls.
-func (r *Runner) link(c *call) {
-	c.begun, c.prev, c.next = true, nil, r.open
-	if r.open != nil {
-		r.open.prev = c
-	}
-	r.open = c
-}
-
-func (r *Runner) unlink(c *call) {
-	if !c.begun {
-		return
-	}
-	c.begun = false
-	if c.prev != nil {
-		c.prev.next = c.next
-	} else {
-		r.open = c.next
-	}
-	if c.next != nil {
-		c.next.prev = c.prev
-	}
-	c.prev, c.next = nil, nil
 }
 
 // The method "begin" performs a call, or starts the operation of a call that ends later. The result

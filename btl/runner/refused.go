@@ -1,8 +1,11 @@
 package runner
 
 import (
+	"cmp"
+
 	"gobtl/btl"
 	"gobtl/internal/byhost"
+	"gobtl/internal/list"
 )
 
 // refusedCalls contains the calls that got ErrAgain, because no send buffers were free, and that
@@ -13,13 +16,13 @@ type refusedCalls struct {
 	count int
 	by    map[*btl.Endpoint]*refusedQueue
 	turns byhost.Turns[*refusedQueue] // all queues; the hosts of their endpoints take turns
-	free  callQueue
+	free  list.List[*call]            // calls without an endpoint
 	spare *refusedQueue
 }
 
 type refusedQueue struct {
 	ep    *btl.Endpoint
-	calls callQueue
+	calls list.List[*call]
 	turn  byhost.Member[*refusedQueue] // in refusedCalls.turns
 	next  *refusedQueue
 }
@@ -35,7 +38,7 @@ func (f *refusedCalls) offer(r *Runner, c *call) {
 	ep := c.ep
 	if ep == nil {
 		if !r.begin(c) {
-			f.free.push(c)
+			f.free.PushBack(&c.refused, c)
 			f.count++
 		}
 		return
@@ -50,7 +53,7 @@ func (f *refusedCalls) offer(r *Runner, c *call) {
 		}
 		q = f.queue(ep, ep.PeerHost())
 	}
-	q.calls.push(c)
+	q.calls.PushBack(&c.refused, c)
 	f.count++
 }
 
@@ -77,16 +80,15 @@ func (f *refusedCalls) queue(ep *btl.Endpoint, host string) *refusedQueue {
 // number of begun calls.
 func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 	refused := 0
-	for range f.free.count {
-		if refused == refusedMax/2 {
-			break
-		}
-		if c := f.free.pop(); r.begin(c) {
+	var again *call // the first call that was refused again
+	for c := f.free.First(); c != nil && c != again && refused < refusedMax/2; c = f.free.First() {
+		if c.refused.Remove(); r.begin(c) {
 			begun++
-		} else {
-			f.free.push(c)
-			refused++
+			continue
 		}
+		f.free.PushBack(&c.refused, c)
+		again = cmp.Or(again, c)
+		refused++
 	}
 	tried := make([]*refusedQueue, 0, refusedMax)
 	for refused+len(tried) < refusedMax {
@@ -111,10 +113,10 @@ func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
 }
 
 func (q *refusedQueue) advance(r *Runner) (n int, empty bool) {
-	for ; q.calls.first != nil; n++ {
-		c := q.calls.pop()
-		if !r.begin(c) {
-			q.calls.putBack(c)
+	for ; q.calls.First() != nil; n++ {
+		c := q.calls.First()
+		if c.refused.Remove(); !r.begin(c) {
+			q.calls.PushFront(&c.refused, c)
 			return n, false
 		}
 	}
@@ -129,65 +131,13 @@ func (f *refusedCalls) drop(q *refusedQueue) {
 	q.next, f.spare = f.spare, q
 }
 
-// callQueue is a linked list of calls. A call is in at most one callQueue.
-type callQueue struct {
-	first, last *call
-	count       int
-}
-
-func (q *callQueue) push(c *call) {
-	c.queue, c.before = q, q.last
-	if q.first == nil {
-		q.first = c
-	} else {
-		q.last.after = c
-	}
-	q.last = c
-	q.count++
-}
-
-// The method "pop" removes and returns the first call of the queue.
-func (q *callQueue) pop() *call {
-	c := q.first
-	q.remove(c)
-	return c
-}
-
-// The method "remove" removes a call from the queue.
-func (q *callQueue) remove(c *call) {
-	if c.before != nil {
-		c.before.after = c.after
-	} else {
-		q.first = c.after
-	}
-	if c.after != nil {
-		c.after.before = c.before
-	} else {
-		q.last = c.before
-	}
-	c.queue, c.before, c.after = nil, nil, nil
-	q.count--
-}
-
-// putBack inserts a call at the front of the queue.
-func (q *callQueue) putBack(c *call) {
-	c.queue, c.after = q, q.first
-	if q.first == nil {
-		q.last = c
-	} else {
-		q.first.before = c
-	}
-	q.first = c
-	q.count++
-}
-
 // The method "remove" removes an abandoned call from its queue and returns true, or returns false
 // if the call is not queued.
 func (f *refusedCalls) remove(c *call) bool {
-	if c.queue == nil {
+	if !c.refused.Listed() {
 		return false
 	}
-	c.queue.remove(c)
+	c.refused.Remove()
 	f.count--
 	return true
 }

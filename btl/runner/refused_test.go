@@ -128,7 +128,7 @@ func TestRefusedTurnsOfHosts(t *testing.T) {
 			tries[host]++
 			return btl.ErrAgain
 		}
-		f.queue(new(btl.Endpoint), host).calls.push(c)
+		f.queue(new(btl.Endpoint), host).calls.PushBack(&c.refused, c)
 		f.count++
 	}
 	for range many {
@@ -152,6 +152,24 @@ func TestRefusedTurnsOfHosts(t *testing.T) {
 	}
 	if f.turns.Waiting() != many+1 || f.count != many+1 {
 		t.Errorf("%d queues with %d calls are left", f.turns.Waiting(), f.count)
+	}
+}
+
+// A call that is refused when the Runner closes is in no queue afterwards. Another Runner may reuse
+// the call, and would take it for one of its own refused calls.
+func TestRefusedClosed(t *testing.T) {
+	r := openRunners(t, 1, nil)[0]
+	c := r.newCall(callAwait)
+	c.await = func(*btl.Module, Waker) error { return btl.ErrAgain }
+	if err := r.Do(t.Context(), func(*btl.Module) error { r.offer(c); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = r.Close(ctx)
+	<-r.Done()
+	if !c.ended() || c.open.Listed() || c.refused.Listed() {
+		t.Errorf("ended: %v, open: %v, refused: %v", c.ended(), c.open.Listed(), c.refused.Listed())
 	}
 }
 
@@ -205,7 +223,7 @@ func TestRunnerAwaitIsForgotten(t *testing.T) {
 	eventually(t, "the Awaits that are over to be forgotten", func() bool {
 		n := 0
 		err := r.Do(t.Context(), func(*btl.Module) error {
-			for c := r.open; c != nil; c = c.next {
+			for c := r.open.First(); c != nil; c = c.open.Next() {
 				n++
 			}
 			return nil

@@ -11,6 +11,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/fabric"
+	"gobtl/internal/list"
 	"gobtl/internal/waiting"
 )
 
@@ -89,7 +90,7 @@ type turn struct {
 type requests struct {
 	inbox    inbox
 	posts    posts
-	open     *call // list of the calls that have begun
+	open     list.List[*call] // the calls that have begun
 	refused  refusedCalls
 	connects map[*btl.Endpoint][]*call
 	spare    []*call // reused slice of takeInbox
@@ -305,12 +306,13 @@ func (r *Runner) shutdown(err error) {
 		r.err = fmt.Errorf("runner: %w", err)
 	}
 	for _, c := range r.inbox.take(nil) {
-		if !c.begun {
-			r.link(c)
+		if !c.open.Listed() {
+			r.open.PushFront(&c.open, c)
 		}
 	}
-	for r.open != nil {
-		r.open.end(btl.ErrClosed)
+	for c := r.open.First(); c != nil; c = r.open.First() {
+		c.refused.Remove()
+		c.end(btl.ErrClosed)
 	}
 	r.refused = refusedCalls{}
 	clear(r.connects)

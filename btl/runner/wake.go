@@ -134,8 +134,8 @@ func (r *Runner) leaveToWatcher() {
 
 // The method "offer" begins a call, or queues the call if no send buffer is free for it.
 func (r *Runner) offer(c *call) {
-	if !c.begun {
-		r.link(c)
+	if !c.open.Listed() {
+		r.open.PushFront(&c.open, c)
 	}
 	r.refused.offer(r, c)
 }
@@ -319,7 +319,7 @@ func (r *Runner) hastenSleep() (wake bool) {
 // The method "poke" wakes the goroutine of a blocked call, which then drives the module, and
 // returns true, or returns false if no call is blocked. The caller must own the module.
 func (r *Runner) poke() bool {
-	for c := r.open; c != nil; c = c.next {
+	for c := r.open.First(); c != nil; c = c.open.Next() {
 		if c.turn(callBlocked, callPoked) {
 			r.blocked.Add(-1)
 			r.poked.Store(true)

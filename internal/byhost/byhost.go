@@ -1,26 +1,28 @@
 package byhost
 
+import "gobtl/internal/list"
+
 // Turns contains the waiting members of all hosts. A zero Turns is empty.
 type Turns[T any] struct {
 	hosts   map[string]*host[T]
-	order   list[*host[T]] // hosts with waiting members; the first has the next turn
-	waiting int            // number of waiting members
-	spare   *host[T]       // unused memory for the next host, or nil
+	order   list.List[*host[T]] // hosts with waiting members; the first has the next turn
+	waiting int                 // number of waiting members
+	spare   *host[T]            // unused memory for the next host, or nil
 }
 
 // The type "host" contains the waiting members of one host. A host is known while it has members.
 type host[T any] struct {
 	name    string
-	members int              // number of members, waiting or not
-	waiting list[*Member[T]] // the first has the next turn of the host
-	at      node[*host[T]]   // in Turns.order
+	members int                   // number of members, waiting or not
+	waiting list.List[*Member[T]] // the first has the next turn of the host
+	at      list.Node[*host[T]]   // in Turns.order
 }
 
 // Member is a participant of Turns.
 type Member[T any] struct {
 	What T // what the member stands for; not used by this package
 	of   *host[T]
-	at   node[*Member[T]] // in host.waiting
+	at   list.Node[*Member[T]] // in host.waiting
 }
 
 // Enter makes m a member of the named host. The member m does not wait yet.
@@ -29,7 +31,6 @@ func (t *Turns[T]) Enter(m *Member[T], name string) {
 	if h == nil {
 		if h = t.spare; h == nil {
 			h = new(host[T])
-			h.at.of = h
 		}
 		t.spare = nil
 		h.name = name
@@ -39,7 +40,7 @@ func (t *Turns[T]) Enter(m *Member[T], name string) {
 		t.hosts[name] = h
 	}
 	h.members++
-	m.of, m.at.of = h, m
+	m.of = h
 }
 
 // Leave ends a membership. If m waits, it stops waiting.
@@ -56,22 +57,23 @@ func (t *Turns[T]) Leave(m *Member[T]) {
 
 // Wait adds a member behind the waiting members of its host. If m waits already, Wait does nothing.
 func (t *Turns[T]) Wait(m *Member[T]) {
-	if m.at.listed {
+	if m.at.Listed() {
 		return
 	}
-	m.of.waiting.add(&m.at)
+	m.of.waiting.PushBack(&m.at, m)
 	t.waiting++
-	if !m.of.at.listed {
-		t.order.add(&m.of.at)
+	if !m.of.at.Listed() {
+		t.order.PushBack(&m.of.at, m.of)
 	}
 }
 
 // First returns the member with the next turn, or nil if no member waits.
 func (t *Turns[T]) First() *Member[T] {
-	if t.order.first == nil {
+	h := t.order.First()
+	if h == nil {
 		return nil
 	}
-	return t.order.first.of.waiting.first.of
+	return h.waiting.First()
 }
 
 // Done ends a turn of a waiting member, which need not be the member of First. The host of m goes
@@ -83,21 +85,21 @@ func (t *Turns[T]) Done(m *Member[T], more bool) {
 	if more {
 		t.Wait(m)
 	}
-	if h.at.listed {
-		t.order.remove(&h.at)
-		t.order.add(&h.at)
+	if h.at.Listed() {
+		h.at.Remove()
+		t.order.PushBack(&h.at, h)
 	}
 }
 
 // Remove makes m stop waiting, without a turn. If m does not wait, Remove does nothing.
 func (t *Turns[T]) Remove(m *Member[T]) {
-	if !m.at.listed {
+	if !m.at.Listed() {
 		return
 	}
-	m.of.waiting.remove(&m.at)
+	m.at.Remove()
 	t.waiting--
-	if m.of.waiting.first == nil {
-		t.order.remove(&m.of.at)
+	if m.of.waiting.First() == nil {
+		m.of.at.Remove()
 	}
 }
 

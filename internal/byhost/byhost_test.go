@@ -115,46 +115,26 @@ func TestTurnsModel(t *testing.T) {
 func compare(t *testing.T, turns *Turns[int], want *model) {
 	t.Helper()
 	count := 0
-	h := turns.order.first
+	h := turns.order.First()
 	for _, name := range want.order {
-		if h == nil || h.of.name != name {
+		if h == nil || h.name != name {
 			t.Fatalf("the order of hosts differs from %v", want.order)
 		}
-		n := h.of.waiting.first
+		m := h.waiting.First()
 		for _, id := range want.waiting[name] {
-			if n == nil || n.of.What != id {
+			if m == nil || m.What != id {
 				t.Fatalf("the order of host %s differs from %v", name, want.waiting[name])
 			}
-			n = n.next
+			m = m.at.Next()
 			count++
 		}
-		if n != nil {
+		if m != nil {
 			t.Fatalf("host %s has more than %v", name, want.waiting[name])
 		}
-		h = h.next
+		h = h.at.Next()
 	}
 	if h != nil || turns.Waiting() != count || (turns.First() == nil) != (count == 0) {
 		t.Fatalf("%d members wait, want %d", turns.Waiting(), count)
-	}
-}
-
-// A turn looks only at its member, its host, and their neighbours: a walk through the lists would
-// end at the links that this test cuts.
-func TestTurnsWithoutWalk(t *testing.T) {
-	var turns Turns[int]
-	var all [9]Member[int]
-	for i := range all {
-		all[i].What = i
-		turns.Enter(&all[i], fmt.Sprint(i/3))
-		turns.Wait(&all[i])
-	}
-	turns.order.first.next = nil
-	turns.order.first.of.waiting.first.next = nil
-	turns.order.last.of.waiting.first.next = nil
-	turns.Done(&all[8], true)
-	turns.Remove(&all[8])
-	if last := turns.order.last.of; last.name != "2" || last.waiting.last.of != &all[7] {
-		t.Errorf("the last turn is for %d of host %s", last.waiting.last.of.What, last.name)
 	}
 }
 

@@ -39,7 +39,7 @@ var pureDeny = []string{
 // this module.
 var leaves = []string{
 	"internal/byhost", "internal/cookie", "internal/fifo", "internal/kept",
-	"internal/limits", "internal/mono", "internal/seq", "internal/slots",
+	"internal/limits", "internal/list", "internal/mono", "internal/seq", "internal/slots",
 }
 
 // policies defines, for the packages in each directory, which packages they may import. If several
@@ -124,7 +124,7 @@ var policies = []policy{
 		dir: "btl/internal/remote", imports: []string{"btl/internal/share", "frag", "internal/slots"},
 		deny: with(pureDeny, "time"),
 	},
-	{dir: "btl/internal/sched", deny: with(pureDeny, "time")},
+	{dir: "btl/internal/sched", imports: []string{"internal/list"}, deny: with(pureDeny, "time")},
 	{dir: "btl/internal/setting", deny: pureDeny},
 	{dir: "btl/internal/share", imports: []string{"internal/fifo"}, deny: with(pureDeny, "time")},
 	{dir: "btl/internal/snapshot", deny: without(pureDeny, "sync/...")},
@@ -169,8 +169,9 @@ var policies = []policy{
 		},
 	},
 	{
-		dir: "btl/runner", imports: []string{"btl", "fabric", "internal/byhost", "internal/waiting"},
-		libs: []string{"golang.org/x/sys"},
+		dir:     "btl/runner",
+		imports: []string{"btl", "fabric", "internal/byhost", "internal/list", "internal/waiting"},
+		libs:    []string{"golang.org/x/sys"},
 	},
 	{
 		dir:     "btl/btlprom",

@@ -83,7 +83,7 @@ func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
 	if f.signal {
 		pk.Buffers.chain(&ep.pack, f)
 	}
-	if f := &ep.small; f.ListedIn == nil && f.may() {
+	if f := &ep.small; !f.Listed() && f.may() {
 		pk.Sched.Add(&f.Flow)
 	}
 	pk.recordAdded(ep)
@@ -107,7 +107,7 @@ func (pk Packs) packData(ep *Endpoint, tag uint8, data []byte) bool {
 	} else {
 		p.Append(pk.Port.Arena.Bytes(fabric.Buf(p.seg)), tag, data)
 	}
-	if f := &ep.small; f.ListedIn == nil && f.may() {
+	if f := &ep.small; !f.Listed() && f.may() {
 		pk.Sched.Add(&f.Flow)
 	}
 	pk.recordAdded(ep)

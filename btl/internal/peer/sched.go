@@ -20,9 +20,9 @@ type Scheduler struct {
 func (s *Scheduler) Rearm(ep *Endpoint) {
 	for _, f := range [...]*flow{&ep.small, &ep.large.flow} {
 		switch may := f.may(); {
-		case may && f.ListedIn == nil:
+		case may && !f.Listed():
 			s.Add(&f.Flow)
-		case !may && f.ListedIn != nil:
+		case !may && f.Listed():
 			s.Remove(&f.Flow)
 		}
 	}
@@ -30,9 +30,7 @@ func (s *Scheduler) Rearm(ep *Endpoint) {
 
 func (s *Scheduler) disarm(ep *Endpoint) {
 	for _, f := range [...]*flow{&ep.small, &ep.large.flow} {
-		if f.ListedIn != nil {
-			s.Remove(&f.Flow)
-		}
+		s.Remove(&f.Flow)
 	}
 }
 
@@ -48,7 +46,7 @@ func (s *Scheduler) check(c *Checker, p *peerTable) error {
 			continue
 		}
 		for _, f := range [...]*flow{&ep.small, &ep.large.flow} {
-			if f.ListedIn != nil {
+			if f.Listed() {
 				listed++
 			}
 		}

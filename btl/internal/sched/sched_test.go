@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"gobtl/internal/list"
 )
 
 // queue is a queue of a test, with the bytes that wait in it.
@@ -18,7 +20,7 @@ type queue struct {
 // listed returns the number of listed queues.
 func listed(queues []*queue) (n int) {
 	for _, q := range queues {
-		if q.flow.ListedIn != nil {
+		if q.flow.Listed() {
 			n++
 		}
 	}
@@ -122,7 +124,7 @@ func TestReady(t *testing.T) {
 			t.Error("another turn than in the order of listing")
 		}
 	}
-	if r.Waiting() != 0 || r.Next() != nil || queues[0].flow.ListedIn != nil {
+	if r.Waiting() != 0 || r.Next() != nil || queues[0].flow.Listed() {
 		t.Error("queues without packets are listed")
 	}
 }
@@ -135,20 +137,15 @@ func TestCheck(t *testing.T) {
 		damage     func(r *RoundRobin[*queue], queues []*queue)
 	}{
 		{"listed and not in the list", "3 flows are listed", func(r *RoundRobin[*queue], _ []*queue) {
-			r.old = list[*queue]{}
+			r.old = list.List[*Flow[*queue]]{}
 		}},
-		{"in the list and not listed", "does not belong", func(_ *RoundRobin[*queue], q []*queue) {
-			q[1].flow.ListedIn = nil
+		{"in the list and not listed", "old flows", func(_ *RoundRobin[*queue], q []*queue) {
+			q[1].flow.Init(q[1], 0)
 		}},
-		{"in two lists", "fresh flows", func(r *RoundRobin[*queue], q []*queue) {
-			r.fresh = list[*queue]{first: &q[0].flow, last: &q[0].flow, count: 1}
+		{"in two lists", "old flows", func(r *RoundRobin[*queue], q []*queue) {
+			r.fresh.PushBack(&q[0].flow.at, &q[0].flow)
 		}},
-		{"of another order", "does not belong", func(_ *RoundRobin[*queue], q []*queue) {
-			q[2].flow.ListedIn = new(list[*queue])
-		}},
-		{"links", "links", func(_ *RoundRobin[*queue], q []*queue) { q[1].flow.prev = nil }},
-		{"count", "counted", func(r *RoundRobin[*queue], _ []*queue) { r.old.count++ }},
-		{"end", "wrong end", func(r *RoundRobin[*queue], q []*queue) { r.old.last = &q[0].flow }},
+		{"count", "counted", func(r *RoundRobin[*queue], _ []*queue) { r.waiting++ }},
 	}
 	for _, test := range tests {
 		var r RoundRobin[*queue]

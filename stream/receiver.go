@@ -46,11 +46,11 @@ type Receiver struct {
 	asksAt    mono.Time // time of the latest wish to stop the port
 	// The field "stopped" is the latest result of stall.stopped for this receiver.
 	stopped time.Duration
-	takenAt   mono.Time // time of the latest noticeTaken
-	fresh     uint64    // number of new datagrams
-	doneAt    mono.Time // time when the report was sent
-	drops     uint64    // the sockets' drops before the stream began
-	dropsAt   mono.Time // time of the latest reading of the sockets' drops
+	takenAt mono.Time // time of the latest noticeTaken
+	fresh   uint64    // number of new datagrams
+	doneAt  mono.Time // time when the report was sent
+	drops   uint64    // the sockets' drops before the stream began
+	dropsAt mono.Time // time of the latest reading of the sockets' drops
 
 	stats  Stats
 	showAt mono.Time

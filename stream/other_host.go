@@ -1,9 +1,11 @@
 package stream
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"gobtl/internal/mono"
@@ -47,6 +49,8 @@ var (
 	errOtherHost = fmt.Errorf(
 		"%w: no answer within %v from the address that another host gives", ErrTimeout, otherHostTime)
 	errOtherHosts = fmt.Errorf("%w: too many receivers with an address of another host than their own",
+		ErrTaken)
+	errNotProven = fmt.Errorf("%w: the port is named by another line, which is not proven yet",
 		ErrTaken)
 )
 
@@ -97,6 +101,18 @@ func (h *otherHosts) take(from netip.Prefix, now mono.Time) bool {
 // one that named it counts towards the rate limit. If the rate limit does not allow a handshake
 // with an address of another host at present, allowOtherHost returns an error that wraps ErrTaken.
 func (e *Engine) allowOtherHost(id Identity) (otherHost bool, err error) {
+	if otherHost, err = e.ofOtherHost(id); err != nil || !otherHost {
+		return false, err
+	}
+	if !e.otherHosts.take(networkOf(id.from), e.now) {
+		return true, errOtherHosts
+	}
+	return true, nil
+}
+
+// ofOtherHost reports whether an identity names an address that possibly belongs to a host other
+// than the one from which the identity came.
+func (e *Engine) ofOtherHost(id Identity) (bool, error) {
 	if id.from == "" {
 		return false, nil
 	}
@@ -104,13 +120,47 @@ func (e *Engine) allowOtherHost(id Identity) (otherHost bool, err error) {
 	if err != nil {
 		return false, lostError(err)
 	}
-	if !namesOtherHost(id.from, command, data) {
-		return false, nil
+	return namesOtherHost(id.from, command, data), nil
+}
+
+// contend decides between the identity of a receiver and links to the same module whose address is
+// not validated yet. Such a link is possibly caused by a host that has named the module of another
+// host, with a wrong data address or with a wrong key. An identity that came from the host that it
+// names displaces the links that other hosts have caused and whose handshake is not complete.
+// Otherwise the receiver must try again later, and contend returns an error that wraps ErrTaken. If
+// the handshake is complete, the module itself soon refuses a wrong key.
+func (s *Sender) contend(id Identity) error {
+	otherHost, err := s.e.ofOtherHost(id)
+	if err != nil {
+		return err
 	}
-	if !e.otherHosts.take(networkOf(id.from), e.now) {
-		return true, errOtherHosts
+	if !otherHost {
+		s.e.displace(id.Name)
 	}
-	return true, nil
+	for _, k := range s.links {
+		if k.state < linkWelcomed && (k.otherHost || id.from != "") && k.ep.IsModule(id.Name) {
+			return errNotProven
+		}
+	}
+	return nil
+}
+
+// displace ends all incomplete handshakes with a module that another host has named.
+func (e *Engine) displace(module []byte) {
+	for _, s := range e.sending {
+		for _, k := range s.links {
+			if k.state == linkConnecting && k.otherHost && k.ep.IsModule(module) {
+				k.abandon(RefusedTaken, errTaken)
+			}
+		}
+	}
+}
+
+// The method "has" reports whether the sender has a link to the receiver with the given identity.
+func (s *Sender) has(id Identity) bool {
+	return slices.ContainsFunc(s.links, func(k *link) bool {
+		return k.state != linkDone && k.to == id.Key && bytes.Equal(k.name, id.Name)
+	})
 }
 
 // allowData reports whether the rate limit allows probes to the data address that the receiver has

@@ -36,19 +36,21 @@ type Receiver struct {
 	exposed   []*btl.Region // blocks of the ring, exposed to the sender only
 	credit    uint64        // credit that was sent to the sender
 	end       *ending
-	endAt     mono.Time // arrival of the end message, or a later time at which datagrams still waited
-	heard     mono.Time // time of the latest new or waiting datagram
+	endAt     mono.Time // time from which the longest wait for late datagrams counts
+	heard     mono.Time // time from which the wait without a new datagram counts
 	// blockedAt is the time at which a datagram first found no free region, since the reader's latest
 	// release of a region. A blockedAt of 0 means that a region is free, or that no datagram needed a
 	// region.
 	blockedAt mono.Time
 	asks      bool      // the receiver is in Engine.stall.turns
 	asksAt    mono.Time // time of the latest wish to stop the port
-	takenAt   mono.Time // time of the latest noticeTaken
-	fresh     uint64    // number of new datagrams
-	doneAt    mono.Time // time when the report was sent
-	drops     uint64    // the sockets' drops before the stream began
-	dropsAt   mono.Time // time of the latest reading of the sockets' drops
+	// The field "stopped" is the latest result of stall.stopped for this receiver.
+	stopped time.Duration
+	takenAt mono.Time // time of the latest noticeTaken
+	fresh   uint64    // number of new datagrams
+	doneAt  mono.Time // time when the report was sent
+	drops   uint64    // the sockets' drops before the stream began
+	dropsAt mono.Time // time of the latest reading of the sockets' drops
 
 	stats  Stats
 	showAt mono.Time
@@ -321,15 +323,13 @@ func (r *Receiver) running(now mono.Time) {
 	if r.cfg.Mode == Reliable {
 		r.grant()
 	} else {
+		r.allowForStops(now)
 		if r.blockedAt != 0 && r.asm.free() {
 			r.blockedAt = 0
 		}
 		if r.blockedAt != 0 && now.Sub(r.blockedAt) > r.cfg.Timeout {
 			r.fail(fmt.Errorf("%w: no free region for %v", ErrStalled, r.cfg.Timeout))
 			return
-		}
-		if r.e.data.waiting() { // datagrams of this stream may be behind a waiting datagram
-			r.heard, r.endAt = now, now
 		}
 		r.tellTaken(now)
 	}

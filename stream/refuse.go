@@ -151,11 +151,15 @@ func oldestOfLargestHost[T any](peers []T, ep func(T) *btl.Endpoint) T {
 }
 
 // abandon refuses a receiver. If the connection to the refused receiver is not established yet,
-// abandon ends the handshake.
+// abandon ends the handshake, unless another stream needs it. Such a receiver has got no control
+// message, and gets no reason.
 func (k *link) abandon(why Reason, err error) {
-	connecting := k.state == linkConnecting
-	k.refuse(why, err)
-	if connecting && !k.s.e.uses(k.ep) {
+	if k.state != linkConnecting {
+		k.refuse(why, err)
+		return
+	}
+	k.unmet(why, err)
+	if !k.s.e.uses(k.ep) {
 		k.ep.Abort()
 	}
 }

@@ -329,7 +329,8 @@ func (p *Port) Receive(ring *Ring, cfg Config) (r *Receiver, err error) {
 }
 
 // Connect adds receivers to a sender of this port. Connect does not wait for the connections to be
-// established. If a receiver is unreachable, the stream to this receiver fails later.
+// established. If a receiver is unreachable, the stream to this receiver fails later. Connect does
+// nothing for a receiver that the sender has already.
 func (p *Port) Connect(s *Sender, receivers ...Identity) error {
 	return p.do(func() error {
 		for _, id := range receivers {

@@ -116,14 +116,21 @@ func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) 
 	return s, nil
 }
 
+// addReceiver begins the connection to a receiver. If the sender has a link to the same receiver
+// already, addReceiver does nothing, because the receiver may have missed an earlier answer.
 func (s *Sender) addReceiver(id Identity) error {
 	switch {
-	case s.state >= stateEnding:
-		return ErrClosed
 	case id.Role != RoleReceiver:
 		return fmt.Errorf("%w: of a %s, not of a receiver", ErrIdentity, id.Role)
+	case s.has(id):
+		return nil
+	case s.state >= stateEnding:
+		return ErrClosed
 	case s.state == stateRunning && s.cfg.Mode == Reliable:
 		return fmt.Errorf("%w: the stream has begun: %w", ErrMismatch, inner(ErrTaken))
+	}
+	if err := s.contend(id); err != nil {
+		return err
 	}
 	otherHost, err := s.e.allowOtherHost(id)
 	if err != nil {

@@ -29,6 +29,8 @@ type stall struct {
 	left   time.Duration
 	at     mono.Time // begin of the present stop, or latest time for which "left" was calculated
 	holder *Receiver // the receiver that stops the port, or nil
+	// The field "ended" is the sum of the lengths of all stops that are over.
+	ended time.Duration
 	// The slice "turns" has the receivers that wait for their turn, in the order of their turns.
 	turns []*Receiver
 }
@@ -80,8 +82,32 @@ func (s *stall) next() {
 // "end" does nothing.
 func (s *stall) end(r *Receiver, now mono.Time) {
 	if s.holder == r && r != nil {
-		s.left = max(s.left-now.Sub(s.at), -stallMost)
+		took := now.Sub(s.at)
+		s.left = max(s.left-took, -stallMost)
+		s.ended += took
 		s.at, s.holder = now, nil
+	}
+}
+
+// The method "stopped" returns the sum of the lengths of all stops, up to now.
+func (s *stall) stopped(now mono.Time) time.Duration {
+	if s.holder == nil {
+		return s.ended
+	}
+	return s.ended + now.Sub(s.at)
+}
+
+// allowForStops allows for the time for which datagrams of the receiver r can have waited at the
+// port. While datagrams wait and r itself has no free region, neither the wait without a new
+// datagram (Config.Grace) nor the longest wait for late datagrams counts. A stop by another
+// receiver extends only the wait without a new datagram, by the length of the stop, so that the
+// reader of another stream cannot delay the end of the stream of r for long.
+func (r *Receiver) allowForStops(now mono.Time) {
+	stopped := r.e.stall.stopped(now)
+	r.heard = min(r.heard.Add(stopped-r.stopped), now)
+	r.stopped = stopped
+	if r.blockedAt != 0 && r.e.data.waiting() {
+		r.heard, r.endAt = now, now
 	}
 }
 

@@ -59,10 +59,10 @@ func (c *Comm) rankIn(world int) (int, bool) {
 // numberOf returns the number of a world rank's peer in sets of peers (pml.Peer.Number).
 func numberOf(rank int) uint32 { return uint32(rank) + 1 }
 
-// among returns the set of peers whose messages a receive or probe from the given source can match.
-// The result of among is nil if no set is needed: every rank of the job belongs to the communicator,
-// or the source is a single rank. Ranks outside a communicator know its context or can guess it, so
-// a receive from any rank must ignore their messages. The caller must hold mu.
+// among returns the set of peers whose messages a receive or probe from the given source can
+// match. The result of among is nil if no set is needed: every rank of the job belongs to the
+// communicator, or the source is a single rank. Ranks outside a communicator know its context or
+// can guess it, so a receive from any rank must ignore their messages. The caller must hold mu.
 func (c *Comm) among(from int) *pml.Members {
 	if from != AnySource || len(c.ranks) == len(c.e.peers) {
 		return nil

@@ -108,8 +108,8 @@ func TestLiarLettersPileUp(t *testing.T) {
 }
 
 // A rank that asks a window for values and never receives them does not delay other ranks. Neither
-// does a rank that announces requests and never sends their data. The requests of one rank occupy few
-// receive buffers.
+// does a rank that announces requests and never sends their data. The requests of one rank occupy
+// few receive buffers.
 func TestLiarHoldsPlaces(t *testing.T) {
 	const liar, buffersMost = 2, 4
 	for _, kind := range []string{"answers", "announced"} {

@@ -140,8 +140,8 @@ func (w *Window[T]) AnnounceAndLeave(rank, times, bytes int, held func(), releas
 	return nil
 }
 
-// AccumulateAndHold begins an Accumulate of many values, which is announced, and then so many of one
-// value. It stands still until release is closed.
+// AccumulateAndHold begins an Accumulate of many values, which is announced, and then so many of
+// one value. It stands still until release is closed.
 func (w *Window[T]) AccumulateAndHold(ctx context.Context, rank int, many []T, times int, op Op[T],
 	held func(), release <-chan struct{},
 ) error {

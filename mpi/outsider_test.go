@@ -53,8 +53,8 @@ func (o *outsiderJob) follow(ctx context.Context) error {
 	}
 }
 
-// A receive or a probe from any rank of a communicator does not match messages of a rank outside the
-// communicator, whether the message arrives before or after the receive begins.
+// A receive or a probe from any rank of a communicator does not match messages of a rank outside
+// the communicator, whether the message arrives before or after the receive begins.
 func TestOutsiderOfCommunicator(t *testing.T) {
 	for name, lie := range map[string]int{"eager": 8, "announced": 100_000} {
 		t.Run(name, func(t *testing.T) {

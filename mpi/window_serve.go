@@ -10,8 +10,8 @@ import (
 )
 
 // A windowServer carries out the requests of other ranks. After each poll of the transport, a
-// windowServer takes the messages with requests from the Layer. The requests of one rank are carried
-// out in the order in which they were sent.
+// windowServer takes the messages with requests from the Layer. The requests of one rank are
+// carried out in the order in which they were sent.
 type windowServer struct {
 	senders []windowSender // by rank
 	landed  []int          // ranks with a request whose data has arrived after the announcement
@@ -36,12 +36,12 @@ func (s *windowServer) waits(rank int) bool {
 const windowRepliesMax = 2 * windowOpsMax
 
 // A windowSender is the state of the requests from one rank. A request that is sent by rendezvous
-// occupies a receive buffer until its sender has delivered the data. The later requests of the same
-// rank wait until then. At most windowSendsMax requests of a rank occupy a buffer at the same time,
-// because a rank that follows the protocol has no more unsent requests, in addition to a few Unlocks.
-// All other waiting requests remain messages of the Layer. They count towards the limits on
-// unreceived messages from the rank, so the Layer delays a rank that sends too many requests. The
-// requests of other ranks do not wait.
+// occupies a receive buffer until its sender has delivered the data. The later requests of the
+// same rank wait until then. At most windowSendsMax requests of a rank occupy a buffer at the same
+// time, because a rank that follows the protocol has no more unsent requests, in addition to a few
+// Unlocks. All other waiting requests remain messages of the Layer. They count towards the limits
+// on unreceived messages from the rank, so the Layer delays a rank that sends too many requests.
+// The requests of other ranks do not wait.
 type windowSender struct {
 	first, last *waitingRequest
 	landing     int // number of waiting requests that occupy a buffer
@@ -209,8 +209,8 @@ func (w *window) land(rank int, r *waitingRequest) {
 	w.server.senders[rank].landing++
 }
 
-// The method "proceed" carries out the waiting requests of a rank, up to the first request whose data
-// has not arrived completely.
+// The method "proceed" carries out the waiting requests of a rank, up to the first request whose
+// data has not arrived completely.
 func (w *window) proceed(rank int) {
 	from := &w.server.senders[rank]
 	for r := from.first; r != nil; r = from.first {

@@ -1,7 +1,7 @@
 package pml
 
-// Members is a set of peers (see Request.Among). The set contains numbers of peers (Peer.Number), so
-// a Members can include peers that have not connected yet. The zero value is the empty set.
+// Members is a set of peers (see Request.Among). The set contains numbers of peers (Peer.Number),
+// so a Members can include peers that have not connected yet. The zero value is the empty set.
 type Members struct{ bits []uint64 }
 
 // Add adds the peers with the given number to the set. The number must not be 0.

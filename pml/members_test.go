@@ -29,7 +29,8 @@ func TestReceivesAmong(t *testing.T) {
 	if !q.empty() {
 		t.Error("receives are left")
 	}
-	for n, want := range map[uint32]bool{0: false, 1: true, 63: false, 64: true, 65: false, 5000: false} {
+	wants := map[uint32]bool{0: false, 1: true, 63: false, 64: true, 65: false, 5000: false}
+	for n, want := range wants {
 		if p := (&Peer{Number: n}); among.Has(p) != want || new(Members).Has(p) {
 			t.Errorf("peer %d: %v", n, !want)
 		}

@@ -1,5 +1,7 @@
 package mpi
 
+import "gobtl/pml"
+
 // The constants below describe the bit fields of the tag that a message has on the wire.
 const (
 	tagBits    = 24
@@ -18,8 +20,9 @@ const (
 type Comm struct {
 	e       *engine
 	rank    int
-	ranks   []int       // world ranks of the members
-	index   map[int]int // from world ranks to members; nil: the same
+	ranks   []int        // world ranks of the members
+	index   map[int]int  // from world ranks to members; nil: the same
+	within  *pml.Members // set of the members; nil until a receive or probe from any rank needs it
 	context uint64
 	nodes   []int // hosts of the members
 	calls   int   // number of collective operations
@@ -51,4 +54,32 @@ func (c *Comm) rankIn(world int) (int, bool) {
 	}
 	rank, ok := c.index[world]
 	return rank, ok
+}
+
+// numberOf returns the number of a world rank's peer in sets of peers (pml.Peer.Number).
+func numberOf(rank int) uint32 { return uint32(rank) + 1 }
+
+// among returns the set of peers whose messages a receive or probe from the given source can
+// match. The result of among is nil if no set is needed: every rank of the job belongs to the
+// communicator, or the source is a single rank. Ranks outside a communicator know its context or
+// can guess it, so a receive from any rank must ignore their messages. The caller must hold mu.
+func (c *Comm) among(from int) *pml.Members {
+	if from != AnySource || len(c.ranks) == len(c.e.peers) {
+		return nil
+	}
+	if c.within == nil {
+		c.within = new(pml.Members)
+		for _, world := range c.ranks {
+			c.within.Add(numberOf(world))
+		}
+	}
+	return c.within
+}
+
+// dropOutsiders drops messages of ranks outside the communicator that a probe with the given
+// arguments would find. The caller must hold mu.
+func (c *Comm) dropOutsiders(from int, want, mask uint64) {
+	if among := c.among(from); among != nil {
+		c.e.l.DropOthers(among, want, mask)
+	}
 }

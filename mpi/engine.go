@@ -154,7 +154,7 @@ func (e *engine) passAt(now mono.Time) int {
 	}
 	if n > 0 {
 		for _, w := range e.windows {
-			w.addPlaces()
+			w.arrived()
 		}
 	}
 	if e.failures.news {
@@ -353,7 +353,7 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 	}
 	p := e.l.Peer(ep)
 	if p.Context == nil {
-		p.Context = &member{rank: rank}
+		p.Context, p.Number = &member{rank: rank}, numberOf(rank)
 	}
 	e.peers[rank] = p
 	watchFiles(e, rank, p)
@@ -376,7 +376,7 @@ func (e *engine) rankOf(p *pml.Peer) (int, error) {
 		return 0, ErrStranger
 	}
 	if q, err := e.peer(rank); err != nil || q != p {
-		p.Context = &member{rank: rank, second: true}
+		p.Context, p.Number = &member{rank: rank, second: true}, 0
 		return 0, ErrStranger
 	}
 	return rank, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,12 +108,14 @@ func TestLiarLettersPileUp(t *testing.T) {
 }
 
 // A rank that asks a window for values and never receives them does not delay other ranks. Neither
-// does a rank that announces requests and never sends their data.
+// does a rank that announces requests and never sends their data. The requests of one rank occupy
+// few receive buffers.
 func TestLiarHoldsPlaces(t *testing.T) {
-	const liar = 2
+	const liar, buffersMost = 2, 4
 	for _, kind := range []string{"answers", "announced"} {
 		t.Run(kind, func(t *testing.T) {
 			release := make(chan struct{})
+			var owner atomic.Pointer[mpi.Window[int64]]
 			cfg := mpi.Config{}
 			if kind == "announced" {
 				cfg.Layer.EagerBytes = -1
@@ -137,6 +140,9 @@ func TestLiarHoldsPlaces(t *testing.T) {
 					err = win.AnnounceAndLeave(0, 200, 4096, func() { go fence() }, release)
 					return errors.Join(err, <-met)
 				}
+				if w.Rank() == 0 {
+					owner.Store(win)
+				}
 				if fence(); w.Rank() == 1 {
 					short, cancel := context.WithTimeout(ctx, 5*time.Second)
 					defer cancel()
@@ -145,6 +151,9 @@ func TestLiarHoldsPlaces(t *testing.T) {
 							err = fmt.Errorf("operation %d: %w", i, err)
 						}
 					}
+					if _, buffers := owner.Load().Waiting(liar); err == nil && buffers > buffersMost {
+						err = fmt.Errorf("one rank has %d receive buffers", buffers)
+					}
 					close(release)
 				}
 				<-release
@@ -152,4 +161,60 @@ func TestLiarHoldsPlaces(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A rank that stands still between the announcement of a request and its data does not delay other
+// ranks, though many small requests wait behind the announced one. The rank is not ended: when it
+// goes on, its requests are carried out, in their order.
+func TestSmallRequestsBehindLarge(t *testing.T) {
+	const slow, times = 2, 200
+	cfg := mpi.Config{}
+	cfg.Layer.EagerBytes = 64
+	release := make(chan struct{})
+	runWith(t, cfg, "udp", 3, func(ctx context.Context, w *mpi.World) error {
+		win, err := mpi.NewWindow(ctx, &w.Comm, make([]int64, 100))
+		if err == nil {
+			err = mpi.Barrier(ctx, &w.Comm)
+		}
+		if err != nil {
+			return err
+		}
+		met := make(chan error, 1)
+		fence := func() { met <- w.Job().Fence(ctx) }
+		switch w.Rank() {
+		case slow:
+			many, set := make([]int64, 100), mpi.Replace[int64]()
+			err = win.AccumulateAndHold(ctx, 0, many, times, set, func() { go fence() }, release)
+			err = errors.Join(err, <-met)
+			if err == nil {
+				err = win.Accumulate(ctx, []int64{7}, 0, 1, set)
+			}
+		case 1:
+			fence()
+			short, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			for i := 0; i < 50 && err == nil; i++ {
+				if _, err = win.FetchAndOp(short, 1, 0, 2, mpi.Sum[int64]()); err != nil {
+					err = fmt.Errorf("operation %d: %w", i, err)
+				}
+			}
+			close(release)
+			err = errors.Join(err, <-met)
+		default:
+			fence()
+			<-release
+			err = <-met
+		}
+		if err = errors.Join(err, win.Fence(ctx)); err != nil {
+			return err
+		}
+		if requests, buffers := win.Waiting(slow); requests+buffers > 0 {
+			return fmt.Errorf("%d requests wait after a Fence, %d buffers", requests, buffers)
+		}
+		// The announced request, which was carried out first, has set all values to 0.
+		if got := win.Mem()[1]; w.Rank() == 0 && got != 7 {
+			return fmt.Errorf("the last request has left %d, not 7", got)
+		}
+		return w.Finalize(ctx)
+	})
 }

@@ -140,5 +140,53 @@ func (w *Window[T]) AnnounceAndLeave(rank, times, bytes int, held func(), releas
 	return nil
 }
 
+// AccumulateAndHold begins an Accumulate of many values, which is announced, and then so many of
+// one value. It stands still until release is closed.
+func (w *Window[T]) AccumulateAndHold(ctx context.Context, rank int, many []T, times int, op Op[T],
+	held func(), release <-chan struct{},
+) error {
+	e := w.w.c.e
+	e.lock()
+	defer e.unlock()
+	b, _ := bytesOf(many)
+	h := windowHead{op: op.code}
+	_, err := w.w.begin(ctx, rank, h, b, nil, false)
+	for i := 0; i < times && err == nil; i++ {
+		_, err = w.w.begin(ctx, rank, h, b[:w.w.size], nil, false)
+	}
+	w.w.targets[rank].begun += times + 1
+	if err == nil {
+		e.pass()
+	}
+	held()
+	<-release
+	return err
+}
+
+// Waiting is how many requests of a rank wait here, and how many of them have a receive buffer.
+func (w *Window[T]) Waiting(rank int) (requests, buffers int) {
+	w.w.c.e.lock()
+	defer w.w.c.e.unlock()
+	from := w.w.server.senders[rank]
+	for r := from.first; r != nil; r = r.next {
+		requests++
+	}
+	return requests, from.landing
+}
+
+// SendInto sends a rank a message of a communicator that this rank need not belong to: the one that
+// a rank has made first, or the next ones.
+func (w *World) SendInto(rank, maker, number, tag int, data []byte) error {
+	e := w.e
+	e.lock()
+	defer e.unlock()
+	p, err := e.peer(rank)
+	if err != nil {
+		return err
+	}
+	context := uint64(maker)<<makerShift | uint64(number)<<countShift
+	return e.l.Send(e.now(), new(pml.Request), p, context|uint64(tag), data, pml.Standard)
+}
+
 // FragmentBytesMax is the module's.
 func (w *World) FragmentBytesMax() int { return w.e.m.Limits().FragmentBytesMax }

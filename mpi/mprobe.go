@@ -38,6 +38,7 @@ func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, erro
 	w := e.newWaiter(1)
 	w.ready = func() bool {
 		if found == nil {
+			c.dropOutsiders(from, want, mask)
 			found = e.l.MProbe(who, want, mask)
 		}
 		return found != nil || c.revoked != nil || who != nil && who.Err() != nil
@@ -71,6 +72,7 @@ func Improbe(c *Comm, from, tag int) (*Message, Status, error) {
 	if !e.driving {
 		e.pass()
 	}
+	c.dropOutsiders(from, want, mask)
 	if found := e.l.MProbe(who, want, mask); found != nil {
 		return c.probed(found)
 	}

@@ -199,6 +199,7 @@ func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	var found pml.Info
 	w := e.newWaiter(1)
 	w.ready = func() (ok bool) {
+		c.dropOutsiders(from, want, mask)
 		found, ok = e.l.Probe(who, want, mask)
 		return ok || c.revoked != nil || who != nil && who.Err() != nil
 	}
@@ -230,6 +231,7 @@ func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 	if !e.driving {
 		e.pass()
 	}
+	c.dropOutsiders(from, want, mask)
 	found, ok := e.l.Probe(who, want, mask)
 	if !ok {
 		return false, Status{}, c.noMessage(who, from)
@@ -336,7 +338,7 @@ func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, l *shape) er
 		r.done, r.receive, r.nobody = true, false, true
 		return nil
 	}
-	r.p.Layout = l.layout()
+	r.p.Layout, r.p.Among = l.layout(), c.among(from)
 	if e.l.Post(&r.p, who, want, mask, b) {
 		return nil
 	}

@@ -164,7 +164,7 @@ func (c *Comm) readyRecv(r *Request, b []byte, size, from, tag int, l *shape) er
 	} else if err := c.e.l.RecvInit(&r.p, who, want, mask, b); err != nil {
 		return err
 	}
-	r.c, r.again, r.p.Layout = c, a, l.layout()
+	r.c, r.again, r.p.Layout, r.p.Among = c, a, l.layout(), c.among(from)
 	return nil
 }
 

@@ -9,14 +9,15 @@ import (
 	"gobtl/pml"
 )
 
-// A windowServer carries out the requests of other ranks while this rank polls the transport. A
-// windowServer carries out requests in the order in which the posted receives have matched the
-// requests.
+// A windowServer carries out the requests of other ranks. After each poll of the transport, a
+// windowServer takes the messages with requests from the Layer. The requests of one rank are
+// carried out in the order in which they were sent.
 type windowServer struct {
-	places  int              // number of receive buffers for requests
-	posted  []*servedRequest // posted receives, the oldest first
-	holders []lockKind       // by rank
-	alone   int              // number of holders of an exclusive lock
+	senders []windowSender // by rank
+	landed  []int          // ranks with a request whose data has arrived after the announcement
+	places  *servedRequest // free receive buffers
+	holders []lockKind     // by rank
+	alone   int            // number of holders of an exclusive lock
 	shared  int
 	waiting []lockWaiting
 	replies *reply // free replies
@@ -30,27 +31,37 @@ func (s *windowServer) waits(rank int) bool {
 	return slices.ContainsFunc(s.waiting, func(l lockWaiting) bool { return l.rank == rank })
 }
 
-// A window starts with windowPlaces receive buffers for requests. When fewer than windowReserve
-// buffers are free, the window adds buffers. A request that is sent by rendezvous occupies a buffer
-// from its announcement until its sender has delivered the data. A rank that follows the protocol
-// has at most windowSendsMax announced requests at the same time, in addition to a few Unlocks. If
-// a rank occupies more than windowHeldMax receive buffers, the window closes the connection to the
-// rank, because this rank could otherwise occupy the buffers that other ranks need. If more than
-// windowRepliesMax replies to a rank are not delivered yet, the window closes the connection to the
-// rank.
-const (
-	windowPlaces     = 16
-	windowReserve    = 4
-	windowHeldMax    = 2 * windowSendsMax
-	windowRepliesMax = 2 * windowOpsMax
-)
+// If more than windowRepliesMax replies to a rank are not delivered yet, the window closes the
+// connection to the rank.
+const windowRepliesMax = 2 * windowOpsMax
+
+// A windowSender is the state of the requests from one rank. A request that is sent by rendezvous
+// occupies a receive buffer until its sender has delivered the data. The later requests of the
+// same rank wait until then. At most windowSendsMax requests of a rank occupy a buffer at the same
+// time, because a rank that follows the protocol has no more unsent requests, in addition to a few
+// Unlocks. All other waiting requests remain messages of the Layer. They count towards the limits
+// on unreceived messages from the rank, so the Layer delays a rank that sends too many requests.
+// The requests of other ranks do not wait.
+type windowSender struct {
+	first, last *waitingRequest
+	landing     int // number of waiting requests that occupy a buffer
+}
+
+// A waitingRequest is a request that waits for its data, or for an earlier request of its rank.
+type waitingRequest struct {
+	message *pml.Message   // nil if the place has the request, or if the request is lost
+	place   *servedRequest // nil if no receive of the request has begun
+	next    *waitingRequest
+}
 
 // servedRequest is a receive buffer for one request.
 type servedRequest struct {
-	w      *window
 	recv   pml.Request
+	rank   int
+	waits  bool // the request is a waitingRequest without its data
 	buf    []byte
 	answer []byte
+	next   *servedRequest
 }
 
 // The type "reply" is the state of a reply to a request while the reply is being sent.
@@ -68,125 +79,161 @@ type lockWaiting struct {
 	tag  uint32
 }
 
-// The method "serve" begins to receive the requests that other ranks send to this window. The
+// The method "serve" begins to carry out the requests that other ranks send to this window. The
 // caller must hold mu.
 func (w *window) serve() error {
 	s := &w.server
+	s.senders = make([]windowSender, w.c.Size())
 	s.holders, s.replied = make([]lockKind, w.c.Size()), make([]int, w.c.Size())
-	for range windowPlaces {
-		w.addPlace()
-	}
 	w.c.e.windows = append(w.c.e.windows, w)
 	return w.c.e.broken
 }
 
-// addPlace adds a receive buffer, so that the window can receive one more request at the same time.
-func (w *window) addPlace() {
-	w.server.places++
-	q := &servedRequest{w: w}
-	q.buf = make([]byte, windowHeadBytes+max(windowPieceBytes, 2*w.size))
-	q.recv.OnDone = func(*pml.Request) { w.arrived() }
-	w.post(q)
-}
-
-// If fewer than windowReserve receive buffers for requests are free, addPlaces adds receive
-// buffers.
-func (w *window) addPlaces() {
-	s := &w.server
-	if w.freed || s.free() >= windowReserve {
-		return
-	}
-	held := make(map[*pml.Peer]int)
-	for _, q := range s.posted {
-		if p := q.recv.Peer(); p != nil && !q.recv.Done() {
-			held[p]++
-		}
-	}
-	for p, count := range held {
-		if count > windowHeldMax {
-			p.Endpoint().Abort()
-		}
-	}
-	for free := s.free(); free < windowReserve; free++ {
-		if s.places >= windowPlaces+windowHeldMax*w.c.Size() {
-			return
-		}
-		w.addPlace()
-	}
-}
-
-func (s *windowServer) free() (count int) {
-	for _, q := range s.posted {
-		if q.recv.Peer() == nil {
-			count++
-		}
-	}
-	return count
-}
-
-// stopServing cancels the receives for requests of other ranks. The caller must hold mu.
+// stopServing drops the requests of other ranks that wait. The caller must hold mu.
 func (w *window) stopServing() {
 	e := w.c.e
-	for _, q := range slices.Clone(w.server.posted) {
-		e.l.Cancel(&q.recv)
+	for rank := range w.server.senders {
+		from := &w.server.senders[rank]
+		for r := from.first; r != nil; r = r.next {
+			if r.message != nil {
+				_ = e.l.Drop(e.now(), r.message) // The Layer may have dropped it.
+			}
+		}
+		*from = windowSender{}
 	}
 	if i := slices.Index(e.windows, w); i >= 0 {
 		e.windows = slices.Delete(e.windows, i, i+1)
 	}
 }
 
-// The method "post" posts a receive of another rank's next request into the buffer q.
-func (w *window) post(q *servedRequest) {
-	if w.freed || !q.recv.Done() {
-		return
+// requestMost is the size of the longest request of a window.
+func (w *window) requestMost() int { return windowHeadBytes + max(windowPieceBytes, 2*w.size) }
+
+// takePlace returns a free receive buffer for a request of a rank.
+func (s *windowServer) takePlace(rank, size int) *servedRequest {
+	q := s.places
+	if q == nil {
+		q = &servedRequest{buf: make([]byte, size)}
+		q.recv.OnDone = func(*pml.Request) {
+			if q.waits {
+				s.landed = append(s.landed, q.rank)
+			}
+		}
+	} else {
+		s.places = q.next
 	}
-	w.server.posted = append(w.server.posted, q)
-	err := w.c.e.l.Recv(w.c.e.now(), &q.recv, nil, w.c.context, ^uint64(0), q.buf)
-	if err != nil {
-		w.server.posted = w.server.posted[:len(w.server.posted)-1]
-	}
+	q.rank, q.next = rank, nil
+	return q
 }
 
-// The method "arrived" carries out the received requests. The requests of one rank are carried out
-// in the order in which they were sent. As long as the data of a request has not arrived
-// completely, the later requests of the same rank wait.
+// The method "finish" carries out a request that has arrived, and frees its receive buffer.
+func (w *window) finish(q *servedRequest) {
+	if q.recv.Err() == nil && q.recv.Len() >= windowHeadBytes {
+		w.carryOut(q)
+	}
+	q.waits = false
+	q.next, w.server.places = w.server.places, q
+}
+
+// The method "arrived" carries out the requests that have arrived.
 func (w *window) arrived() {
 	s := &w.server
-	for i := 0; i < len(s.posted); {
-		q := s.posted[i]
-		if !q.recv.Done() || s.heldUp(i) {
-			i++
+	for !w.freed {
+		if last := len(s.landed) - 1; last >= 0 {
+			rank := s.landed[last]
+			s.landed = s.landed[:last]
+			w.proceed(rank)
 			continue
 		}
-		s.posted = slices.Delete(s.posted, i, i+1)
-		if q.recv.Err() == nil && q.recv.Len() >= windowHeadBytes {
-			w.carryOut(q)
+		found, ok := w.c.e.l.Probe(nil, w.c.context, ^uint64(0))
+		if !ok || !w.accept(found) {
+			return
 		}
-		w.post(q)
 	}
 }
 
-// heldUp reports whether the data of an earlier request of the same rank has not arrived
-// completely.
-func (s *windowServer) heldUp(at int) bool {
-	for _, q := range s.posted[:at] {
-		if !q.recv.Done() && q.recv.Peer() == s.posted[at].recv.Peer() {
-			return true
+// The method "accept" carries out the oldest unreceived request of all ranks, or lets it wait if it
+// cannot be carried out yet. Requests of ranks outside the window, and requests that are too long,
+// are dropped. The result of "accept" is false if the request could not be received.
+func (w *window) accept(found pml.Info) bool {
+	e, s := w.c.e, &w.server
+	rank, ok := 0, false
+	if world, err := e.rankOf(found.Peer); err == nil {
+		rank, ok = w.c.rankIn(world)
+	}
+	if !ok || found.Size > uint64(w.requestMost()) {
+		return e.l.Drop(e.lately(), e.l.MProbe(nil, w.c.context, ^uint64(0))) == nil
+	}
+	from := &s.senders[rank]
+	if from.first != nil {
+		r := &waitingRequest{message: e.l.MProbe(nil, w.c.context, ^uint64(0))}
+		from.add(r)
+		if r.message.Announced() && from.landing < windowSendsMax {
+			w.land(rank, r)
+		}
+		return true
+	}
+	q := s.takePlace(rank, w.requestMost())
+	if e.l.Recv(e.lately(), &q.recv, nil, w.c.context, ^uint64(0), q.buf) != nil {
+		return false
+	}
+	if q.recv.Done() {
+		w.finish(q)
+		return true
+	}
+	q.waits = true
+	from.add(&waitingRequest{place: q})
+	from.landing++
+	return true
+}
+
+func (from *windowSender) add(r *waitingRequest) {
+	if from.first == nil {
+		from.first = r
+	} else {
+		from.last.next = r
+	}
+	from.last = r
+}
+
+// The method "land" begins to receive a waiting request into a buffer.
+func (w *window) land(rank int, r *waitingRequest) {
+	e, m := w.c.e, r.message
+	r.message = nil
+	q := w.server.takePlace(rank, w.requestMost())
+	if err := e.l.RecvMessage(e.lately(), &q.recv, m, q.buf); err != nil { // The request is lost.
+		q.next, w.server.places = w.server.places, q
+		return
+	}
+	r.place, q.waits = q, !q.recv.Done()
+	w.server.senders[rank].landing++
+}
+
+// The method "proceed" carries out the waiting requests of a rank, up to the first request whose
+// data has not arrived completely.
+func (w *window) proceed(rank int) {
+	from := &w.server.senders[rank]
+	for r := from.first; r != nil; r = from.first {
+		if r.message != nil {
+			w.land(rank, r)
+		}
+		if r.place != nil && !r.place.recv.Done() {
+			return
+		}
+		from.first = r.next
+		if r.place != nil {
+			from.landing--
+			w.finish(r.place)
 		}
 	}
-	return false
 }
 
 // carryOut carries out a received request. carryOut ignores requests that package mpi would never
 // send.
 func (w *window) carryOut(q *servedRequest) {
 	h, data := parseWindowHead(q.buf), q.buf[windowHeadBytes:q.recv.Len()]
+	rank := q.rank
 	q.answer = q.answer[:0]
-	world, err := w.c.e.rankOf(q.recv.Peer())
-	rank, ok := w.c.rankIn(world)
-	if err != nil || !ok {
-		return
-	}
 	switch h.kind {
 	case windowAccumulate, windowFetch:
 		if there := w.at(h.offset, len(data)); there != nil {

@@ -129,7 +129,8 @@ func (q *posted) each(fn func(*Request)) {
 func (r *Request) exact() bool { return r.from != nil && r.mask == exactly }
 
 func (r *Request) wants(p *Peer, tag uint64) bool {
-	return (r.from == nil || r.from == p) && (tag^r.tag)&r.mask == 0
+	return (tag^r.tag)&r.mask == 0 &&
+		(r.from == p || r.from == nil && (r.Among == nil || r.Among.Has(p)))
 }
 
 // anyMasks is the number of different masks that receives from any peer can use without searching

@@ -32,7 +32,13 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 // yet. If Post returns false, it has begun no receive, and the caller must call Recv, which
 // receives the message or returns the error.
 func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool {
-	if r.state != idle || from != nil && from.err != nil || l.unexpected.find(from, tag, mask) != nil {
+	if r.state != idle || from != nil && from.err != nil {
+		return false
+	}
+	if r.Among != nil && from == nil {
+		l.DropOthers(r.Among, tag, mask)
+	}
+	if l.unexpected.find(from, tag, mask) != nil {
 		return false
 	}
 	r.repeat = never
@@ -44,6 +50,9 @@ func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool 
 
 // The method "recv" performs Recv for a request that is not in use.
 func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
+	if r.Among != nil && from == nil {
+		l.DropOthers(r.Among, tag, mask)
+	}
 	m := l.unexpected.find(from, tag, mask)
 	if m == nil && from != nil && from.err != nil {
 		return from.err

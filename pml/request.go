@@ -64,6 +64,11 @@ type Request struct {
 	// knows the length of the message sets Exact in order to detect a message of a different length.
 	// Exact must be changed only while the request is Done.
 	Exact bool
+	// Among restricts a receive from any peer to the messages of these peers, unless Among is nil.
+	// Recv drops matching messages of other peers that have arrived before (see DropOthers). Messages
+	// of other peers that arrive later do not match the receive. Among has no effect on a receive from
+	// one peer. Among must be changed only while the request is Done.
+	Among *Members
 
 	state  state
 	mode   Mode

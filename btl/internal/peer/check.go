@@ -122,8 +122,8 @@ func (c *Checker) checkState(all *Services, ep *Endpoint) error {
 		return fmt.Errorf("closes since %d, and it is %d", ep.closeAt(), all.Clock.Unpaused)
 	case ep.Life.Check(all.Clock.Unpaused) != nil:
 		return ep.Life.Check(all.Clock.Unpaused)
-	case ep.Rcv.Owed() != (ep.Rcv.AckDue() != mono.Never):
-		return fmt.Errorf("owes an ACK: %v, due %d", ep.Rcv.Owed(), ep.Rcv.AckDue())
+	case ep.Rcv.Owed != (ep.Rcv.AckDue() != mono.Never):
+		return fmt.Errorf("owes an ACK: %v, due %d", ep.Rcv.Owed, ep.Rcv.AckDue())
 	}
 	if ep.Life.Runs() {
 		c.timers++
@@ -145,9 +145,9 @@ func (*Checker) checkFlow(all *Services, f *flow) error {
 	}
 	ahead := ep.large.balance.Bytes()
 	switch {
-	case f.Listed() != f.may():
+	case f.ListedIn != nil != f.may():
 		return fmt.Errorf("ready: %v, with %d fragments queued in state %d, window open: %v",
-			f.Listed(), f.queue.count, ep.ID.State, ep.Snd.Open())
+			f.ListedIn != nil, f.queue.count, ep.ID.State, ep.Snd.Open())
 	case max(f.Deficit, ahead-all.Port.Data.MTUBytes) > all.Sender.quantum() ||
 		min(f.Deficit, ahead) < -2*all.Port.Data.MTUBytes:
 		return fmt.Errorf("a deficit of %d bytes, a balance of %d, with a quantum of %d",

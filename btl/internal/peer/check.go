@@ -145,9 +145,9 @@ func (*Checker) checkFlow(all *Services, f *flow) error {
 	}
 	ahead := ep.large.balance.Bytes()
 	switch {
-	case f.ListedIn != nil != f.may():
+	case f.Listed() != f.may():
 		return fmt.Errorf("ready: %v, with %d fragments queued in state %d, window open: %v",
-			f.ListedIn != nil, f.queue.count, ep.ID.State, ep.Snd.Open())
+			f.Listed(), f.queue.count, ep.ID.State, ep.Snd.Open())
 	case max(f.Deficit, ahead-all.Port.Data.MTUBytes) > all.Sender.quantum() ||
 		min(f.Deficit, ahead) < -2*all.Port.Data.MTUBytes:
 		return fmt.Errorf("a deficit of %d bytes, a balance of %d, with a quantum of %d",

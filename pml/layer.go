@@ -44,8 +44,7 @@ type Layer struct {
 	memory     memory
 	gone       *kept.Keeper[*Peer] // gone peers with unreceived messages
 
-	busy     list[Peer]    // peers that the next pass visits (busy.go)
-	visits   uint64        // number of visits of peers so far
+	busy     list[Peer]    // peers with unsent messages or data
 	ended    list[Request] // ended requests whose OnDone was not called yet
 	settling bool
 	notice   [headBytes]byte            // header of the kind "fin", for the put that is being prepared
@@ -74,7 +73,6 @@ type Peer struct {
 	index uint32
 	err   error
 	busy  links[Peer]
-	visit uint64 // value of Layer.visits at the latest visit
 
 	// The fields below are the state of the sending direction to the peer.
 	next       uint32 // number of the next envelope
@@ -122,10 +120,10 @@ func (p *Peer) Endpoint() *btl.Endpoint { return p.ep }
 // Err returns the reason why the peer is gone, or nil if the peer is not gone.
 func (p *Peer) Err() error { return p.err }
 
-// New makes a Layer over a module, for fragments with the tag cfg.Tag. New sets the functions
-// OnEndpoint and OnRoom of the module, which the caller must not use. The Layer calls the function
-// onPeer, unless it is nil, when a peer has connected. When the connection has ended, the Layer
-// calls onPeer again, with the reason as an error. The error of New is ErrConfig or btl.ErrTag.
+// New makes a Layer over a module, for fragments with the tag cfg.Tag. New sets the function
+// OnEndpoint of the module. The Layer calls the function onPeer, unless it is nil, when a peer has
+// connected. When the connection has ended, the Layer calls onPeer again, with the reason as an
+// error. The error of New is ErrConfig or btl.ErrTag.
 func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -151,7 +149,6 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 		return nil, err
 	}
 	m.OnEndpoint(l.onEndpoint)
-	m.OnRoom(l.onRoom)
 	return l, nil
 }
 
@@ -181,7 +178,7 @@ func (l *Layer) CheckIdle() error {
 		return fmt.Errorf("pml: %d messages, %d bytes are kept", s.UnexpectedMessages, s.UnexpectedBytes)
 	case !l.posted.empty():
 		return errors.New("pml: receives wait")
-	case l.hosts.queued() || l.hosts.homeless.first != nil || l.ended.first != nil:
+	case l.busy.first != nil || l.hosts.homeless.first != nil || l.ended.first != nil:
 		return errors.New("pml: something waits for room")
 	}
 	return l.hosts.check()
@@ -231,7 +228,11 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 	if l.hosts.held > l.cfg.TotalBytes {
 		l.hosts.shed(l.cfg.TotalBytes)
 	}
-	l.visit(now)
+	for p := l.busy.first; p != nil; {
+		next := p.busy.next
+		l.advance(now, p)
+		p = next
+	}
 	l.settle()
 	return n, err
 }
@@ -239,6 +240,35 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 // Deadline returns the result of the module's Deadline. Messages that wait for a free buffer or for
 // the peer need no deadline, because a received packet ends their wait.
 func (l *Layer) Deadline() btl.Time { return l.m.Deadline() }
+
+// The method "advance" sends the queued messages and data for a peer, until no buffer is free or
+// the peer's limits on unreceived messages are reached.
+func (l *Layer) advance(now btl.Time, p *Peer) {
+	for p.err == nil && p.control.Len() > 0 && l.sendHead(now, p, p.control.Front()) {
+		p.control.Pop()
+	}
+	p.shrinkControl()
+	for p.err == nil && p.puts.first != nil && l.putNext(now, p.puts.first) {
+	}
+	for p.err == nil && p.sends.first != nil {
+		r := p.sends.first
+		p.sends.remove(r) // finish may add r to the list of ended requests
+		if !l.sendEnvelope(now, r) {
+			p.sends.putBack(r)
+			break
+		}
+	}
+	if p.err != nil || p.control.Len() == 0 && p.puts.first == nil && p.sends.first == nil {
+		l.busy.remove(p)
+	}
+}
+
+// The method "soon" adds a peer to the list of peers for which the next Progress calls "advance".
+func (l *Layer) soon(p *Peer) {
+	if !p.busy.in && p.err == nil {
+		l.busy.add(p)
+	}
+}
 
 // sendHead sends a message that consists only of a header, and returns true, or returns false if
 // the module has no free buffer.
@@ -361,9 +391,6 @@ func (l *Layer) finish(r *Request, err error) {
 	case waiting:
 		l.posted.remove(r)
 	case queued:
-		if r.peer.sends.first == r {
-			l.soon(r.peer) // the limits may allow the next send, which can be of another mode
-		}
 		r.peer.sends.remove(r)
 	case landing:
 		if r.region == nil {

@@ -57,7 +57,7 @@ func (p *Peer) packetRoom() uint64 {
 
 // sendPackets sends packets with the data of a send, and returns true when all data is sent. If the
 // limit on packets in flight is reached, or if the module has no free buffer, sendPackets returns
-// false, and must be called again after packetDone or onRoom.
+// false, and must be called again.
 func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 	p := r.peer
 	room := p.packetRoom()
@@ -93,9 +93,6 @@ func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 func (l *Layer) packetDone(f *btl.Fragment, err error) {
 	p := l.Peer(f.Endpoint())
 	p.packets--
-	if p.puts.first != nil {
-		l.soon(p)
-	}
 	r, ok := l.requests.Get(f.Context)
 	if !ok || r.state != moving {
 		return // the send has ended

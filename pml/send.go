@@ -136,7 +136,6 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	}
 	if known && !l.name(r) {
 		_ = p.ep.Free(f) // the fragment was never sent
-		l.soon(p)        // no event says that an id is free
 		return false
 	}
 	h.b = r.id
@@ -345,8 +344,5 @@ func (l *Layer) onCredit(p *Peer, h *head) bool {
 		return false // more than was sent
 	}
 	p.theirTaken, p.theirBytes = h.number, max(h.a, p.theirBytes)
-	if p.sends.first != nil {
-		l.soon(p)
-	}
 	return true
 }

@@ -194,7 +194,7 @@ func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
 		r.offer(c)
 		r.release()
 	} else {
-		r.inbox.push(c, maxInt)
+		r.inbox.push(c)
 		r.nudge()
 	}
 	return p, nil

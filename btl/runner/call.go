@@ -218,7 +218,7 @@ func (c *call) end(err error) {
 		r.m.Wake()
 	case callAbandoned:
 		if c.left && c.kind == callPost {
-			r.posts.done(c.ep, len(c.data))
+			r.posts.done(c.ep, len(c.data), c.ep.Err() != nil)
 			if err != nil {
 				r.hooks.NoteLost(c.ep, err)
 			}
@@ -368,17 +368,12 @@ type inbox struct {
 	count atomic.Int32
 }
 
-// The method "push" adds a call to the inbox and returns true, or returns false if the inbox
-// already contains as many calls as the argument "limit" allows.
-func (b *inbox) push(c *call, limit int) bool {
+// The method "push" adds a call to the inbox.
+func (b *inbox) push(c *call) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.calls) >= limit {
-		return false
-	}
 	b.calls = append(b.calls, c)
 	b.count.Store(int32(len(b.calls)))
-	return true
 }
 
 // The method "take" removes and returns all queued calls, the oldest first. The argument "empty" of

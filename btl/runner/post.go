@@ -48,23 +48,54 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 }
 
 // A post is a copied message for which no goroutine waits. The constants postsMax and postsBytesMax
-// limit the posts of one endpoint. postsMax is, in addition, the maximum length of the inbox (the
-// queue of calls). If postsMax or postsBytesMax is reached, SendBuffered waits.
+// limit the posts of one endpoint, and the constants postsAllMax and postsAllBytesMax limit the
+// posts of all endpoints together. If a limit is reached, SendBuffered waits. When the posts of all
+// endpoints reach a limit, the endpoints of one host may have at most twice the limit minus the
+// posts of all endpoints, so that one host with many endpoints cannot exclude other hosts. An
+// endpoint without posts may always have one post of at most postsFreeBytes.
 const (
-	postsMax      = 1024
-	postsBytesMax = 4 << 20 // a single post may be larger
+	postsMax         = 1024
+	postsBytesMax    = 4 << 20 // a single post may be larger
+	postsAllMax      = 8 * postsMax
+	postsAllBytesMax = 8 * postsBytesMax
+	postsFreeBytes   = 4 << 10
 )
 
 // The type "posts" counts the posts (copied messages for which no goroutine waits) of each
-// endpoint.
+// endpoint, of each host, and of all endpoints. Any goroutine may add posts, but only the goroutine
+// that owns the module knows the host of an endpoint. Until this goroutine calls the method
+// "learn", the posts of a new endpoint count for the host "strange".
 type posts struct {
-	mu sync.Mutex
-	of map[*btl.Endpoint]postCount // under mu
+	hostOf func(*btl.Endpoint) string // Endpoint.PeerHost
+
+	mu        sync.Mutex                // guards the fields below
+	of        map[*btl.Endpoint]*poster // endpoints that have, or have had, posts
+	hosts     map[string]*postingHost   // hosts of these endpoints, without strange
+	all       postCount                 // sum of all posts
+	strange   postingHost
+	strangers []*btl.Endpoint // endpoints of the host "strange"
 }
 
-// postCount is the number of an endpoint's posts (copied messages for which no goroutine waits),
-// and the sum of their bytes.
+// postCount is a number of posts, and the sum of their bytes.
 type postCount struct{ count, bytes int }
+
+// The type "poster" contains the posts of an endpoint.
+type poster struct {
+	postCount
+	host *postingHost
+}
+
+// The type "postingHost" contains the posts of all endpoints of a host.
+type postingHost struct {
+	postCount
+	name    string
+	posters int // number of endpoints
+}
+
+func (n *postCount) add(count, bytes int) {
+	n.count += count
+	n.bytes += bytes
+}
 
 // The method "add" counts a new post of an endpoint and returns true, or counts nothing and returns
 // false if a limit on posts is reached. Any goroutine may call the method "add".
@@ -72,42 +103,113 @@ func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.of[ep]
-	if n.count >= postsMax || n.count > 0 && n.bytes+bytes > postsBytesMax {
+	host, own := &p.strange, postCount{}
+	if n != nil {
+		host, own = n.host, n.postCount
+	}
+	if own.count >= postsMax || own.count > 0 && own.bytes+bytes > postsBytesMax ||
+		!(own.count == 0 && bytes <= postsFreeBytes || p.mayAdd(host, bytes)) {
 		return false
 	}
-	if p.of == nil {
-		p.of = make(map[*btl.Endpoint]postCount)
+	if n == nil {
+		if p.of == nil {
+			p.of = make(map[*btl.Endpoint]*poster)
+		}
+		n = &poster{host: host}
+		p.of[ep] = n
+		p.strangers = append(p.strangers, ep)
 	}
-	p.of[ep] = postCount{n.count + 1, n.bytes + bytes}
+	p.charge(n, 1, bytes)
 	return true
 }
 
-func (p *posts) done(ep *btl.Endpoint, bytes int) {
+// mayAdd reports whether the limits on the posts of all endpoints allow a host one more post. New
+// endpoints, whose hosts are not known yet, may have no posts beyond the limits.
+func (p *posts) mayAdd(h *postingHost, bytes int) bool {
+	known := h != &p.strange
+	return (p.all.count < postsAllMax || known && h.count < 2*postsAllMax-p.all.count) &&
+		(p.all.count == 0 || p.all.bytes+bytes <= postsAllBytesMax ||
+			known && h.bytes+bytes <= 2*postsAllBytesMax-p.all.bytes)
+}
+
+// The method "charge" adds posts, whose number can be negative, to the counts. The caller holds mu.
+func (p *posts) charge(n *poster, count, bytes int) {
+	n.add(count, bytes)
+	n.host.add(count, bytes)
+	p.all.add(count, bytes)
+}
+
+// The method "learn" finds the hosts of new endpoints with posts. The caller must own the module.
+func (p *posts) learn() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, ep := range p.strangers {
+		n := p.of[ep]
+		if n == nil || n.host != &p.strange {
+			continue
+		}
+		name := p.hostOf(ep)
+		h := p.hosts[name]
+		if h == nil {
+			if p.hosts == nil {
+				p.hosts = make(map[string]*postingHost)
+			}
+			h = &postingHost{name: name}
+			p.hosts[name] = h
+		}
+		p.strange.add(-n.count, -n.bytes)
+		h.add(n.count, n.bytes)
+		h.posters++
+		n.host = h
+	}
+	clear(p.strangers)
+	p.strangers = p.strangers[:0]
+}
+
+// The method "done" subtracts a post that has ended. The argument "ended" of the method "done" says
+// whether the endpoint has ended. The caller must own the module.
+func (p *posts) done(ep *btl.Endpoint, bytes int, ended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.of[ep]
-	if n.count == 1 {
-		delete(p.of, ep)
+	p.charge(n, -1, -bytes)
+	if ended {
+		p.forget(ep, n)
+	}
+}
+
+// The method "lost" frees the state of an endpoint that has ended. The caller must own the module.
+func (p *posts) lost(ep *btl.Endpoint) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.of[ep]; n != nil {
+		p.forget(ep, n)
+	}
+}
+
+// The method "forget" frees the state of an endpoint, unless the endpoint has posts. The caller
+// holds mu.
+func (p *posts) forget(ep *btl.Endpoint, n *poster) {
+	if n.count > 0 {
 		return
 	}
-	p.of[ep] = postCount{n.count - 1, n.bytes - bytes}
+	delete(p.of, ep)
+	if h := n.host; h != &p.strange {
+		if h.posters--; h.posters == 0 {
+			delete(p.hosts, h.name)
+		}
+	}
 }
 
 // leaveBehind copies the data of a post, puts the post into the inbox (the queue of calls), and
 // returns true, or returns false if a limit on posts is reached.
 func (r *Runner) leaveBehind(c *call) bool {
-	data := c.data
-	if !r.posts.add(c.ep, len(data)) {
+	if !r.posts.add(c.ep, len(c.data)) {
 		return false
 	}
-	c.own = append(c.own[:0], data...)
+	c.own = append(c.own[:0], c.data...)
 	c.data, c.left = c.own, true
 	c.state.Store(callAbandoned)
-	if r.inbox.push(c, postsMax) {
-		return true
-	}
-	r.posts.done(c.ep, len(data))
-	c.data, c.left = data, false
-	c.state.Store(callRunning)
-	return false
+	r.inbox.push(c)
+	return true
 }

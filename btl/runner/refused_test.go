@@ -356,7 +356,7 @@ func TestRunnerPostsAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 		r.posts.mu.Lock()
-		left := r.posts.of[ep]
+		left := r.posts.all
 		r.posts.mu.Unlock()
 		if left != (postCount{}) {
 			t.Errorf("%d posts of %d bytes are counted when all are sent", left.count, left.bytes)

@@ -32,7 +32,7 @@ func (r *Runner) run(ctx context.Context, c *call) error {
 		c.recycle()
 		return ErrInHandler
 	}
-	r.inbox.push(c, maxInt)
+	r.inbox.push(c)
 	return r.await(ctx, c, false)
 }
 
@@ -42,8 +42,6 @@ func endOf(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
-
-const maxInt = int(^uint(0) >> 1)
 
 // wantToken tries for a short time to lock the token (the lock whose holder owns the module), and
 // reports whether it has succeeded.
@@ -146,7 +144,7 @@ func (r *Runner) forget(c *call, life uint64) {
 	f := r.newCall(callCancel)
 	f.target, f.targetLife, f.left = c, life, true
 	f.state.Store(callAbandoned)
-	r.inbox.push(f, maxInt)
+	r.inbox.push(f)
 	r.nudge()
 }
 
@@ -157,6 +155,7 @@ func (r *Runner) takeInbox() int {
 	n := 0
 	if !r.inbox.empty() {
 		calls := r.inbox.take(r.spare[:0])
+		r.posts.learn()
 		for _, c := range calls {
 			r.offer(c)
 		}

@@ -123,17 +123,3 @@ func ExampleMessage() {
 	// greeting: hello
 	// 1 sent
 }
-
-// A receive from any peer of a group matches no message of a peer outside the group.
-func ExampleMembers() {
-	var group pml.Members
-	group.Add(1)
-	group.Add(70)
-	for _, number := range []uint32{1, 2, 70} {
-		fmt.Println(number, group.Has(&pml.Peer{Number: number}))
-	}
-	// Output:
-	// 1 true
-	// 2 false
-	// 70 true
-}

@@ -123,3 +123,26 @@ func ExampleMessage() {
 	// greeting: hello
 	// 1 sent
 }
+
+// A receive from any peer of a set does not match the messages of other peers.
+func ExampleMembers() {
+	a, b, toB, end := layers()
+	defer end()
+	var send pml.Request
+	testnet.Check(a.Send(1, &send, toB, 7, []byte("hello"), pml.Standard))
+	arrived := func() bool { _, ok := b.Probe(nil, 7, ^uint64(0)); return ok }
+	progress(a, b, func() bool { return arrived() && send.Done() })
+	found, _ := b.Probe(nil, 7, ^uint64(0))
+	found.Peer.Number = 12 // a number of the program for its peer
+	both, other := new(pml.Members), new(pml.Members)
+	both.Add(12)
+	both.Add(13)
+	other.Add(13)
+	fmt.Println(both.Has(found.Peer), other.Has(found.Peer))
+	receive := pml.Request{Among: other}
+	testnet.Check(b.Recv(2, &receive, nil, 7, ^uint64(0), make([]byte, 5)))
+	fmt.Println("received:", receive.Done(), "dropped:", b.Stats().Refused)
+	// Output:
+	// true false
+	// received: false dropped: 1
+}

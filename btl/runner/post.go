@@ -108,7 +108,7 @@ func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 		host, own = n.host, n.postCount
 	}
 	if own.count >= postsMax || own.count > 0 && own.bytes+bytes > postsBytesMax ||
-		!(own.count == 0 && bytes <= postsFreeBytes || p.mayAdd(host, bytes)) {
+		(own.count > 0 || bytes > postsFreeBytes) && !p.mayAdd(host, bytes) {
 		return false
 	}
 	if n == nil {

@@ -44,7 +44,7 @@ type Layer struct {
 	memory     memory
 	gone       *kept.Keeper[*Peer] // gone peers with unreceived messages
 
-	busy     list[Peer]    // peers with unsent messages or data
+	busy     busy
 	ended    list[Request] // ended requests whose OnDone was not called yet
 	settling bool
 	notice   [headBytes]byte            // header of the kind "fin", for the put that is being prepared
@@ -137,7 +137,7 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	seed := m.Config().Random()
 	l := &Layer{
 		m: m, cfg: cfg, posted: newPosted(seed), unexpected: newUnexpected(seed),
-		busy:   list[Peer]{at: func(p *Peer) *links[Peer] { return &p.busy }},
+		busy:   busy{peers: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.busy }}},
 		probed: probed{list[Message]{at: func(m *Message) *links[Message] { return &m.order }}},
 		ended:  list[Request]{at: queue}, onPeer: onPeer, gone: kept.New[*Peer](cfg.GoneBytes),
 	}
@@ -181,7 +181,7 @@ func (l *Layer) CheckIdle() error {
 		return fmt.Errorf("pml: %d messages, %d bytes are kept", s.UnexpectedMessages, s.UnexpectedBytes)
 	case !l.posted.empty():
 		return errors.New("pml: receives wait")
-	case l.busy.first != nil || l.hosts.homeless.first != nil || l.ended.first != nil:
+	case l.busy.count > 0 || l.hosts.homeless.first != nil || l.ended.first != nil:
 		return errors.New("pml: something waits for room")
 	}
 	return l.hosts.check()
@@ -231,18 +231,20 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 	if l.hosts.held > l.cfg.TotalBytes {
 		l.hosts.shed(l.cfg.TotalBytes)
 	}
-	for p := l.busy.first; p != nil; {
-		next := p.busy.next
-		l.advance(now, p)
-		p = next
-	}
+	l.visit(now, n > 0)
 	l.settle()
 	return n, err
 }
 
-// Deadline returns the result of the module's Deadline. Messages that wait for a free buffer or for
-// the peer need no deadline, because a received packet ends their wait.
-func (l *Layer) Deadline() btl.Time { return l.m.Deadline() }
+// Deadline returns the time of the latest Progress if that call has not tried to send to all peers
+// with queued messages yet, and otherwise the result of the module's Deadline. Messages that wait
+// for a free buffer or for the peer need no deadline, because a received packet ends their wait.
+func (l *Layer) Deadline() btl.Time {
+	if l.busy.due > 0 {
+		return l.busy.now
+	}
+	return l.m.Deadline()
+}
 
 // The method "advance" sends the queued messages and data for a peer, until no buffer is free or
 // the peer's limits on unreceived messages are reached.
@@ -266,9 +268,9 @@ func (l *Layer) advance(now btl.Time, p *Peer) {
 	}
 }
 
-// The method "soon" adds a peer to the list of peers for which the next Progress calls "advance".
+// The method "soon" adds a peer to the peers that calls of Progress visit.
 func (l *Layer) soon(p *Peer) {
-	if !p.busy.in && p.err == nil {
+	if p.err == nil {
 		l.busy.add(p)
 	}
 }
@@ -363,6 +365,7 @@ func (l *Layer) end(p *Peer, why error) {
 	p.charge(-p.held)
 	p.err = fmt.Errorf("%w: %w", ErrPeer, why)
 	l.busy.remove(p)
+	l.busy.due = l.busy.count // the end of p can free room for other peers
 	p.waitNoMore()
 	for r := p.active.first; r != nil; r = p.active.first {
 		p.active.remove(r)

@@ -1,0 +1,55 @@
+package pml
+
+import "gobtl/btl"
+
+// busyVisits is the maximum number of peers that one call of Progress visits, so that the time of a
+// call does not depend on the number of peers that wait.
+const busyVisits = 32
+
+// The type "busy" contains the peers with unsent messages or data, which take turns.
+type busy struct {
+	peers list[Peer]
+	count int      // number of peers
+	due   int      // number of peers at the front that are still to be visited in this round
+	now   btl.Time // time of the latest call of the method "visit"
+}
+
+// The method "add" adds a peer, behind all other peers. If the peer is already there, the method
+// "add" does nothing.
+func (b *busy) add(p *Peer) {
+	if !p.busy.in {
+		b.peers.add(p)
+		b.count++
+	}
+}
+
+// The method "remove" removes a peer, if it is there.
+func (b *busy) remove(p *Peer) {
+	if p.busy.in {
+		b.peers.remove(p)
+		b.count--
+	}
+}
+
+// The method "visit" visits the next busyVisits peers at most. A round visits each peer once, and
+// can take several calls. A round begins when the previous one has ended, and also when the call is
+// told that the module has had an event, because the event can end the wait of a peer that was
+// visited before.
+func (l *Layer) visit(now btl.Time, event bool) {
+	b := &l.busy
+	b.now = now
+	if event || b.due == 0 {
+		b.due = b.count
+	}
+	for range min(b.due, busyVisits) {
+		p := b.peers.first
+		if p == nil {
+			break
+		}
+		b.remove(p)
+		b.add(p)
+		b.due--
+		l.advance(now, p)
+	}
+	b.due = min(b.due, b.count)
+}

@@ -42,7 +42,8 @@ func TestNoticesOfReliableReceiver(t *testing.T) {
 	}{
 		{"stalled", false, []uint64{noticeTaken}, cfg.Timeout + time.Second, ErrStalled},
 		{
-			"no report", true, []uint64{noticeTaken, noticeCredit},
+			"no report", true,
+			[]uint64{noticeTaken, noticeCredit},
 			cfg.Timeout + time.Second + 200*time.Millisecond + time.Second, ErrTimeout,
 		},
 	} {

@@ -17,7 +17,6 @@ type provingDesk struct {
 	nw      *sim.Network
 	now     mono.Time
 	manager *Manager
-	station *Station
 }
 
 func newProvingDesk(t *testing.T) *provingDesk {

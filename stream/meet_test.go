@@ -93,11 +93,11 @@ func endMeeting(t *testing.T, m *Meeting) {
 	time.Sleep(2 * meetLine)
 }
 
-// TestWaitingGuestsGiveWay: peers that send a good line and then say nothing more fill the Meeting
+// TestMeetingGuestsGiveWay: peers that send a good line and then say nothing more fill the Meeting
 // while the program is outside of Exchange. A peer that comes later gets a place all the same, and
 // keeps it while more of the others come. With equal shares, the peer that has been silent for
 // longest gives way.
-func TestWaitingGuestsGiveWay(t *testing.T) {
+func TestMeetingGuestsGiveWay(t *testing.T) {
 	const honest, flood = 1 << 40, 10 * guestsMax
 	for _, hosts := range []int{1, 3, guestsMax} {
 		t.Run(fmt.Sprint(hosts, " hosts"), func(t *testing.T) {
@@ -149,9 +149,9 @@ func TestWaitingGuestsGiveWay(t *testing.T) {
 	}
 }
 
-// TestGuestInExchangeStays: a peer that the program has got keeps its place, however many others
+// TestMeetingServedStays: a peer that the program has got keeps its place, however many others
 // come before it is answered.
-func TestGuestInExchangeStays(t *testing.T) {
+func TestMeetingServedStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &door{comes: make(chan net.Conn), closed: make(chan struct{})}
 		m := meetAt(d)

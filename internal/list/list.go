@@ -4,9 +4,9 @@
 //	+--> ends of the List <--> Node of a <--> Node of b <--> Node of c <--+
 //	+---------------------------------------------------------------------+
 //
-// A value with two Nodes can be in two lists at the same time. A Node and a List must not be copied
-// while the list contains values. All methods except Len and Check take constant time. One
-// goroutine owns a List and its Nodes.
+// A value with two Nodes can be in two lists at the same time. A Node must not be copied while it is
+// in a list, and a List must not be copied after its first use. All methods except Len and Check
+// take constant time. One goroutine owns a List and its Nodes.
 package list
 
 import "errors"
@@ -68,9 +68,14 @@ func (n *Node[T]) link(prev, next *Node[T]) {
 // Listed reports whether the Node is in a list.
 func (n *Node[T]) Listed() bool { return n.next != nil }
 
-// Next returns the value behind the Node's value, or nil if the Node's value is the last one. The
-// Node must be in a list.
-func (n *Node[T]) Next() T { return n.next.of }
+// Next returns the value behind the Node's value, or nil if the Node's value is the last one or the
+// Node is in no list.
+func (n *Node[T]) Next() (v T) {
+	if n.next != nil {
+		v = n.next.of
+	}
+	return v
+}
 
 // Remove removes the Node's value from the list that contains it. If the Node is in no list, Remove
 // does nothing.

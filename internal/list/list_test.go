@@ -72,7 +72,8 @@ func TestRemoved(t *testing.T) {
 	v.at.Remove()
 	v.at.Remove()
 	if v.at != (Node[*item]{}) || v.at.Listed() ||
-		l.First() != nil || l.Last() != nil || l.Len() != 0 {
+		l.First() != nil || l.Last() != nil || l.Len() != 0 ||
+		v.at.Next() != nil {
 		t.Errorf("%+v, and %d in the list", v.at, l.Len())
 	}
 }

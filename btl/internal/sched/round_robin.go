@@ -20,8 +20,8 @@ func (f *Flow[E]) Init(owner E, deficitBytes int) {
 	*f = Flow[E]{Owner: owner, Deficit: deficitBytes}
 }
 
-// Next returns the flow (send queue) after the listed flow f in its list, or nil if f is the last
-// flow.
+// Next returns the flow (send queue) after flow f in its list, or nil if f is the last flow or is not
+// listed.
 func (f *Flow[E]) Next() *Flow[E] { return f.at.Next() }
 
 // Listed reports whether a RoundRobin lists the flow.
@@ -91,11 +91,10 @@ func (r *RoundRobin[E]) Remove(f *Flow[E]) {
 // more to send, and EndTurn makes it the last of all listed flows. If the argument "more" of
 // EndTurn is false, EndTurn removes the flow from its list.
 func (r *RoundRobin[E]) EndTurn(f *Flow[E], more bool) {
-	f.at.Remove()
+	r.Remove(f)
 	if more {
+		r.waiting++
 		r.old.PushBack(&f.at, f)
-	} else {
-		r.waiting--
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"gobtl/internal/list"
 	"gobtl/internal/mono"
 )
 
@@ -48,8 +47,8 @@ type Credits struct {
 	stretch
 	small
 
-	now  mono.Time
-	live list.List[*Receiver] // peers with unexpired credits, the longest unraised first
+	now         mono.Time
+	first, last *Receiver // peers with unexpired credits, the longest unraised first
 }
 
 const (
@@ -111,18 +110,16 @@ func (c *Credits) Check() error {
 	if err := c.hosts.check(); err != nil {
 		return err
 	}
-	if n := c.live.Len(); n > c.peers {
-		return fmt.Errorf("reliability: %d of %d peers have credits that can lapse", n, c.peers)
-	}
-	if err := c.live.Check(); err != nil {
-		return fmt.Errorf("reliability: peers with credits that can lapse: %w", err)
-	}
+	count := 0
 	var before *Receiver
-	for r := c.live.First(); r != nil; r = r.live.Next() {
-		if r.departed || before != nil && r.raisedAt < before.raisedAt {
+	for r := c.first; r != nil && count <= c.peers; r = r.later {
+		if count++; r.earlier != before || r.departed || before != nil && r.raisedAt < before.raisedAt {
 			return fmt.Errorf("reliability: credits raised at %d are out of turn", r.raisedAt)
 		}
 		before = r
+	}
+	if c.last != before || count > c.peers {
+		return fmt.Errorf("reliability: %d of %d peers have credits that can lapse", count, c.peers)
 	}
 	return nil
 }
@@ -219,18 +216,41 @@ func (c *Credits) unbook(r *Receiver) {
 // The method "raised" records that a peer's credit limit has just been raised, and moves the peer
 // to the end of the pool's list of peers with unexpired credits.
 func (c *Credits) raised(r *Receiver) {
-	if c.live.Last() != r {
-		r.live.Remove()
-		c.live.PushBack(&r.live, r)
+	if c.last != r {
+		c.unlist(r)
+		r.listed, r.earlier = true, c.last
+		if c.last == nil {
+			c.first = r
+		} else {
+			c.last.later = r
+		}
+		c.last = r
 	}
 	r.raisedAt = c.now
+}
+
+func (c *Credits) unlist(r *Receiver) {
+	if !r.listed {
+		return
+	}
+	if r.earlier == nil {
+		c.first = r.later
+	} else {
+		r.earlier.later = r.later
+	}
+	if r.later == nil {
+		c.last = r.earlier
+	} else {
+		r.later.earlier = r.earlier
+	}
+	r.listed, r.earlier, r.later = false, nil, nil
 }
 
 // The method "lapse" reduces the credits of each peer whose credit limit was not raised for the
 // time creditLapse.
 func (c *Credits) lapse() {
-	for r := c.live.First(); r != nil && c.now.Sub(r.raisedAt) >= creditLapse; r = c.live.First() {
-		r.live.Remove()
+	for r := c.first; r != nil && c.now.Sub(r.raisedAt) >= creditLapse; r = c.first {
+		c.unlist(r)
 		keep := restingCredits(r.charged)
 		places := min(c.places(r, keep), int(r.booked))
 		if c.unbook(r); c.lapsedGranted+places > c.capacity/lapsedShare {

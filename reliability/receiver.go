@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"time"
 
-	"gobtl/internal/list"
 	"gobtl/internal/mono"
 	"gobtl/internal/seq"
 )
@@ -50,6 +49,7 @@ type Receiver struct {
 	short    bool // granted less than the peer needs, and less than its share
 	wants    bool // granted less than the peer has earned
 	asked    bool // the peer has requested an ACK of all packets up to askedFor
+	listed   bool // in the pool's list, between earlier and later
 	// Selective says whether the peer supports selective acknowledgements. If the peer supports
 	// selective acknowledgements, the receiver reports each gap in the sequence numbers immediately.
 	Selective bool
@@ -58,10 +58,11 @@ type Receiver struct {
 	// usedLately is the number of credits that the peer has used since the time usedAt.
 	usedLately uint32
 	usedAt     mono.Time
-	path       time.Duration        // round trip to the peer; 0: not known
-	raisedAt   mono.Time            // when the limit was last raised
-	host       *host                // nil: not known, or the peer shares no credits
-	live       list.Node[*Receiver] // in Credits.live
+	path       time.Duration // round trip to the peer; 0: not known
+	raisedAt   mono.Time     // when the limit was last raised
+	host       *host         // nil: not known, or the peer shares no credits
+	earlier    *Receiver
+	later      *Receiver
 	load       load
 }
 
@@ -328,7 +329,7 @@ func (r *Receiver) ahead() uint32 {
 // Leave returns the peer's credits to the pool when the connection to the peer has ended. After
 // Leave, the peer gets no more credits.
 func (r *Receiver) Leave(c *Credits) {
-	r.live.Remove()
+	c.unlist(r)
 	c.unbook(r)
 	c.depart(r)
 	r.departed, r.lapsed = true, false

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/internal/list"
 	"gobtl/reliability"
 )
 
@@ -19,13 +18,12 @@ func newLedger(t *testing.T, n int) (*Ledger[int], []*Debt[int], *reliability.Ru
 	for i := range all {
 		all[i] = &Debt[int]{Of: i}
 		all[i].Init(0, 64)
-		all[i].Grant(reliability.NewCredits(64))
 	}
 	return new(Ledger[int]), all, &rules
 }
 
-// checkAll is what the owner does to check its endpoints and their lists.
-func checkAll(l *Ledger[int], all []*Debt[int], now Time) error {
+// check is what the owner does to check its endpoints and their lists.
+func check(l *Ledger[int], all []*Debt[int], now Time) error {
 	var tally Tally
 	for _, d := range all {
 		if err := d.Tally(&tally); err != nil {
@@ -55,11 +53,11 @@ func TestLedgerModel(t *testing.T) {
 			case 3:
 				l.Ripen(now, rules)
 			default:
-				if first := l.Soon.First(); first != nil {
+				if first := l.Soon.First; first != nil {
 					l.settleOf(first)
 				}
 			}
-			if err := checkAll(l, all, now); err != nil {
+			if err := check(l, all, now); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
@@ -72,45 +70,33 @@ func (l *Ledger[E]) settleOf(d *Debt[E]) {
 	l.Settle(d)
 }
 
-// dueNow makes a Ledger with three endpoints, of which the last one owes an ACK that is due now.
-func dueNow(t *testing.T) (l *Ledger[int], all []*Debt[int], now Time) {
-	t.Helper()
+// An ACK that is due now stands in front, and Check finds what does not belong on the lists.
+func TestDueNow(t *testing.T) {
 	l, all, rules := newLedger(t, 3)
-	now = Time(time.Second)
+	const now = Time(time.Second)
 	for _, d := range all {
 		d.Accept(now, d.Next(), rules)
 		l.Owe(d, now)
 	}
 	all[2].AskAck(now, 0)
 	l.Owe(all[2], now)
-	return l, all, now
-}
-
-// An ACK that is due now stands in front, and Check finds what does not belong on the lists.
-func TestDueNow(t *testing.T) {
-	l, all, now := dueNow(t)
-	if l.Soon.First().Of != 2 || l.Soon.First().Behind() == nil || l.Len() != 3 ||
-		l.Later.First() != nil {
-		t.Errorf("%d is first of %d", l.Soon.First().Of, l.Len())
+	if l.Soon.First.Of != 2 || l.Soon.First.Behind == nil || l.Len() != 3 || l.Later.First != nil {
+		t.Errorf("%d is first of %d", l.Soon.First.Of, l.Len())
 	}
-	if err := checkAll(l, all, now); err != nil {
-		t.Error(err)
-	}
-	for name, spoil := range map[string]func(l *Ledger[int], all []*Debt[int]){
-		"lost": func(l *Ledger[int], _ []*Debt[int]) { l.Soon = list.List[*Debt[int]]{} },
-		"another list": func(l *Ledger[int], all []*Debt[int]) {
-			all[1].at.Remove()
-			l.Later.PushBack(&all[1].at, all[1])
-		},
-		"another order": func(l *Ledger[int], all []*Debt[int]) {
-			all[2].at.Remove()
-			l.Soon.PushBack(&all[2].at, all[2])
-		},
+	for name, spoil := range map[string]func(){
+		"count":       func() { l.Soon.count++ },
+		"not owed":    func() { all[0].Owed = false },
+		"held":        func() { all[1].held = true },
+		"another end": func() { l.Soon.last = all[1] },
 	} {
-		l, all, now := dueNow(t)
-		if spoil(l, all); checkAll(l, all, now) == nil {
+		list, zero, one := l.Soon, *all[0], *all[1]
+		if spoil(); check(l, all, now) == nil {
 			t.Errorf("%s: not found", name)
 		}
+		l.Soon, *all[0], *all[1] = list, zero, one
+	}
+	if err := check(l, all, now); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,9 +1,9 @@
 package owed
 
 import (
+	"errors"
 	"fmt"
 
-	"gobtl/internal/list"
 	"gobtl/internal/mono"
 	"gobtl/reliability"
 )
@@ -14,26 +14,21 @@ type Time = mono.Time
 // Debt contains an endpoint's Receiver, and the endpoint's links in a list of outstanding ACKs.
 type Debt[E any] struct {
 	reliability.Receiver
-	Of   E    // the endpoint
-	held bool // the Debt is in Ledger.Later, not in Ledger.Soon
-	at   list.Node[*Debt[E]]
+	Of           E // the endpoint
+	Owed         bool
+	held         bool // the Debt is in Ledger.Later, not in Ledger.Soon
+	prev, Behind *Debt[E]
 }
 
 // Begin sets the endpoint of an empty Debt.
 func (d *Debt[E]) Begin(of E) { d.Of = of }
-
-// Owed reports whether the endpoint is on a list of outstanding ACKs.
-func (d *Debt[E]) Owed() bool { return d.at.Listed() }
-
-// Behind returns the Debt behind the listed Debt d, or nil if d is the last one of its list.
-func (d *Debt[E]) Behind() *Debt[E] { return d.at.Next() }
 
 // Take copies the Receiver of the given Debt into d.
 func (d *Debt[E]) Take(from *Debt[E]) { d.Receiver = from.Receiver }
 
 // Ledger contains the endpoints with outstanding ACKs, ordered by the times when the ACKs are due.
 type Ledger[E any] struct {
-	Soon, Later list.List[*Debt[E]]
+	Soon, Later list[E]
 	Lulls       uint32 // number of empty polls directly after a poll with packets
 	lull        bool   // the latest poll was empty
 }
@@ -47,8 +42,8 @@ func (l *Ledger[E]) NoteLull(nothing bool) {
 	l.lull = nothing
 }
 
-// Len counts the endpoints with an outstanding ACK, one by one.
-func (l *Ledger[E]) Len() int { return l.Soon.Len() + l.Later.Len() }
+// Len returns the number of endpoints with an outstanding ACK.
+func (l *Ledger[E]) Len() int { return l.Soon.count + l.Later.count }
 
 // Owe puts an endpoint at the end of a list of outstanding ACKs, or at the front if the ACK is due
 // immediately.
@@ -60,21 +55,27 @@ func (l *Ledger[E]) Owe(d *Debt[E], now Time) {
 	case d.held:
 	case d.AckDue() <= now:
 		l.Settle(d)
-		l.Soon.PushFront(&d.at, d)
-	case d.Owed():
+		l.Soon.pushFront(d)
+	case d.Owed:
 	case d.AckLater():
 		d.held = true
-		l.Later.PushBack(&d.at, d)
+		l.Later.pushBack(d)
 	default:
-		l.Soon.PushBack(&d.at, d)
+		l.Soon.pushBack(d)
 	}
+	d.Owed = true
 }
 
 // Settle removes an endpoint from its list of outstanding ACKs. The caller must call Settle when
 // the endpoint's ACK was sent or dropped.
-func (*Ledger[E]) Settle(d *Debt[E]) {
-	d.at.Remove()
-	d.held = false
+func (l *Ledger[E]) Settle(d *Debt[E]) {
+	switch {
+	case d.held:
+		l.Later.remove(d)
+	case d.Owed:
+		l.Soon.remove(d)
+	}
+	d.Owed, d.held = false, false
 }
 
 // ripeLooks is the maximum number of endpoints that one call of Ripen examines.
@@ -85,9 +86,9 @@ const ripeLooks = 8
 // packets in flight possibly waits for the ACK of the batch before it sends the next packets. No
 // sender waits for the ACK of fewer packets than a batch.
 func (l *Ledger[E]) Ripen(now Time, rules *reliability.Rules) {
-	d := l.Soon.First()
+	d := l.Soon.First
 	for n := 0; d != nil && n < ripeLooks; n++ {
-		next := d.Behind()
+		next := d.Behind
 		if d.AckDue() > now && d.Ripe(rules) {
 			d.AskAck(now, 0)
 			l.Owe(d, now)
@@ -104,12 +105,12 @@ type Tally struct{ owing, held int }
 // state of its Receiver, and nil otherwise.
 func (d *Debt[E]) Tally(t *Tally) error {
 	switch {
-	case d.held != d.AckLater() || d.held && !d.Owed():
+	case d.held != d.AckLater() || d.held && !d.Owed:
 		return fmt.Errorf("list of ACKs: one is owed: %v, on the list of those held back: %v, is to "+
-			"be: %v", d.Owed(), d.held, d.AckLater())
+			"be: %v", d.Owed, d.held, d.AckLater())
 	case d.held:
 		t.held++
-	case d.Owed():
+	case d.Owed:
 		t.owing++
 	}
 	return nil
@@ -118,31 +119,74 @@ func (d *Debt[E]) Tally(t *Tally) error {
 // Check returns nil if each list has the number of endpoints in the Tally t, and the endpoints are
 // in the order in which their ACKs are due, and otherwise an error.
 func (l *Ledger[E]) Check(t Tally, now Time) error {
-	if err := check(&l.Soon, t.owing, now); err != nil {
+	if err := l.Soon.check(t.owing, now); err != nil {
 		return fmt.Errorf("list of ACKs: %w", err)
 	}
-	if err := check(&l.Later, t.held, now); err != nil {
+	if err := l.Later.check(t.held, now); err != nil {
 		return fmt.Errorf("list of ACKs held back: %w", err)
 	}
 	return nil
 }
 
-// The function "check" returns nil if the list l has the given number of members, in the order in
-// which their ACKs are due, and otherwise an error.
-func check[E any](l *list.List[*Debt[E]], members int, now Time) error {
-	if err := l.Check(); err != nil {
-		return err
+// list is a doubly linked list of Debts.
+type list[E any] struct {
+	First, last *Debt[E]
+	count       int
+}
+
+func (l *list[E]) pushBack(d *Debt[E]) {
+	d.prev, d.Behind = l.last, nil
+	if l.last == nil {
+		l.First = d
+	} else {
+		l.last.Behind = d
 	}
-	due := now
-	for d := l.First(); d != nil; d = d.Behind() {
+	l.last = d
+	l.count++
+}
+
+func (l *list[E]) pushFront(d *Debt[E]) {
+	d.prev, d.Behind = nil, l.First
+	if l.First == nil {
+		l.last = d
+	} else {
+		l.First.prev = d
+	}
+	l.First = d
+	l.count++
+}
+
+func (l *list[E]) remove(d *Debt[E]) {
+	if d.prev == nil {
+		l.First = d.Behind
+	} else {
+		d.prev.Behind = d.Behind
+	}
+	if d.Behind == nil {
+		l.last = d.prev
+	} else {
+		d.Behind.prev = d.prev
+	}
+	d.prev, d.Behind = nil, nil
+	l.count--
+}
+
+func (l *list[E]) check(members int, now Time) error {
+	due, n := now, 0
+	var last *Debt[E]
+	for d := l.First; d != nil && n <= l.count; d = d.Behind {
+		n++
+		if !d.Owed || d.prev != last {
+			return errors.New("one that does not belong there")
+		}
 		at := max(d.AckDue(), now)
 		if at < due {
 			return fmt.Errorf("one due %d stands behind one due %d", at, due)
 		}
-		due = at
+		last, due = d, at
 	}
-	if n := l.Len(); n != members {
-		return fmt.Errorf("%d members, %d endpoints say so", n, members)
+	if n != l.count || n != members || l.last != last {
+		return fmt.Errorf("%d members, %d counted, %d endpoints say so", n, l.count, members)
 	}
 	return nil
 }

@@ -21,13 +21,13 @@ type ackDebt = owed.Debt[*Endpoint]
 // that reports a gap cannot be carried by a data packet, and neither can an ACK that requests an
 // ACK in return.
 func (ep *Endpoint) ackRides() bool {
-	return ep.Rcv.Owed() && !ep.asking && (!ep.ID.Selective || ep.Rcv.Held() == 0)
+	return ep.Rcv.Owed && !ep.asking && (!ep.ID.Selective || ep.Rcv.Held() == 0)
 }
 
 // Acknowledge sends each due ACK that no data packet has carried, as a separate Ack packet.
 func (ak *Acks) Acknowledge() {
-	ak.acknowledgeUntil(ak.Soon.First(), ak.Clock.Now)
-	ak.acknowledgeUntil(ak.Later.First(), ak.Clock.Now)
+	ak.acknowledgeUntil(ak.Soon.First, ak.Clock.Now)
+	ak.acknowledgeUntil(ak.Later.First, ak.Clock.Now)
 }
 
 // acknowledgeUntil sends those ACKs of a list that are due at the time "until" or earlier. The
@@ -35,7 +35,7 @@ func (ak *Acks) Acknowledge() {
 func (ak *Acks) acknowledgeUntil(first *ackDebt, until mono.Time) {
 	var next *ackDebt
 	for d := first; d != nil && d.AckDue() <= until; d = next {
-		next = d.Behind()
+		next = d.Behind
 		ep := d.Of
 		if ak.tellRefusals(ep) && ak.Writer.sendAck(ep) {
 			continue
@@ -49,8 +49,8 @@ func (ak *Acks) acknowledgeUntil(first *ackDebt, until mono.Time) {
 // AcknowledgeAll sends the outstanding ACKs before they are due, except those for lone replies.
 // Without outstanding ACKs, the goroutine that calls Progress can sleep longer.
 func (ak *Acks) AcknowledgeAll() {
-	if ak.Soon.First() != nil {
-		ak.acknowledgeUntil(ak.Soon.First(), mono.Never)
+	if ak.Soon.First != nil {
+		ak.acknowledgeUntil(ak.Soon.First, mono.Never)
 		ak.Port.Post(ak.Clock.Now)
 	}
 }
@@ -58,14 +58,14 @@ func (ak *Acks) AcknowledgeAll() {
 // AckDeadline returns the earliest time at which an outstanding ACK is due, not counting those ACKs
 // for which the channel has no room.
 func (ak *Acks) AckDeadline() mono.Time {
-	return acksDue(&ak.Port, ak.Soon.First()).Min(acksDue(&ak.Port, ak.Later.First()))
+	return acksDue(&ak.Port, ak.Soon.First).Min(acksDue(&ak.Port, ak.Later.First))
 }
 
 // acksDue returns the time at which the first sendable ACK in a list is due, or Never if the
 // channel has room for no ACK in the list. The argument "first" of acksDue is the first entry of
 // the list of outstanding ACKs.
 func acksDue(p *port.Port, first *ackDebt) mono.Time {
-	for d := first; d != nil && len(p.FreeCtl) > 0; d = d.Behind() {
+	for d := first; d != nil && len(p.FreeCtl) > 0; d = d.Behind {
 		c, to := d.Of.AckPath()
 		if c.Room() <= 0 {
 			return mono.Never

@@ -273,7 +273,7 @@ func (all *Services) Drained() bool {
 		return false
 	}
 	for _, ep := range all.Peers.All() {
-		if ep != nil && (ep.ID.State != StateLingering || ep.Rcv.Owed()) {
+		if ep != nil && (ep.ID.State != StateLingering || ep.Rcv.Owed) {
 			return false
 		}
 	}

@@ -143,7 +143,7 @@ func (ld *DirectChunks) lands(ep *peer.Endpoint) bool {
 func (rx *Receiver) askedForAck(in *arrival) {
 	ep := in.ep
 	ep.Rcv.AskAckOf(rx.Clock.Now, in.Seq)
-	if ep.Rcv.Owed() {
+	if ep.Rcv.Owed {
 		rx.Acks.Owe(&ep.Rcv, rx.Clock.Now)
 	}
 }

@@ -70,9 +70,9 @@ var loneMutations = []mutation{
 		name:  "lone-held-in-vain",
 		fault: "the ACKs of lone answers leave before a sleep, as others do",
 		in:    "btl/internal/peer",
-		old:   "if $a.Soon.First() != nil { $*_ }",
-		new: `$a.acknowledgeUntil($a.Soon.First(), mono.Never)
-$a.acknowledgeUntil($a.Later.First(), mono.Never)
+		old:   "if $a.Soon.First != nil { $*_ }",
+		new: `$a.acknowledgeUntil($a.Soon.First, mono.Never)
+$a.acknowledgeUntil($a.Later.First, mono.Never)
 $a.Buffers.PostAll()`,
 		test: "./btl -run TestLoneAnswer",
 	},
@@ -80,8 +80,8 @@ $a.Buffers.PostAll()`,
 		name:  "lone-held-for-ever",
 		fault: "the deadline forgets the ACKs that are held back",
 		in:    "btl/internal/peer",
-		old:   "acksDue($p, $a.Soon.First()).Min(acksDue($p, $a.Later.First()))",
-		new:   "acksDue($p, $a.Soon.First())",
+		old:   "acksDue($p, $a.Soon.First).Min(acksDue($p, $a.Later.First))",
+		new:   "acksDue($p, $a.Soon.First)",
 		test:  "./test/sim/scenario -run TestScenarios/lone-answer",
 	},
 	{

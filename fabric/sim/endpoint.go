@@ -22,9 +22,10 @@ type endpoint struct {
 	missed uint64                 // datagrams that found the queue full
 	// The field "left" is the number of sends at the front of the queue "sends" whose datagrams the
 	// endpoint has already transmitted. The next Poll reports the completion of each transmitted send.
-	left  int
-	land  fabric.HeaderSplit
-	ahead fifo.Queue[fabric.Completion] // completions of received datagrams that only the next Poll reports
+	left int
+	land fabric.HeaderSplit
+	// The field "ahead" holds completions of received datagrams that only the next Poll reports.
+	ahead fifo.Queue[fabric.Completion]
 	// The field "origins" holds the senders of the datagrams that the latest Poll has received,
 	// including the datagrams that only the next Poll will report.
 	origins []Port

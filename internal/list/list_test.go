@@ -71,7 +71,8 @@ func TestRemoved(t *testing.T) {
 	l.PushBack(&v.at, v)
 	v.at.Remove()
 	v.at.Remove()
-	if v.at != (Node[*item]{}) || v.at.Listed() || l.First() != nil || l.Last() != nil || l.Len() != 0 {
+	if v.at != (Node[*item]{}) || v.at.Listed() ||
+		l.First() != nil || l.Last() != nil || l.Len() != 0 {
 		t.Errorf("%+v, and %d in the list", v.at, l.Len())
 	}
 }

@@ -69,7 +69,10 @@ var policies = []policy{
 	{dir: "internal/bulk", libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/...", imports: leaves, deny: pureDeny},
 	{dir: "hotel", imports: leaves, deny: pureDeny},
-	{dir: "frag", imports: []string{"internal/list", "internal/seq", "internal/words"}, deny: with(pureDeny, "time")},
+	{
+		dir: "frag", imports: []string{"internal/list", "internal/seq", "internal/words"},
+		deny: with(pureDeny, "time"),
+	},
 	{dir: "reliability", imports: with(leaves, "hotel"), deny: pureDeny},
 	{dir: "fabric", imports: with(leaves, "internal/bulk")},
 	{dir: "fabric/internal/...", imports: []string{"fabric"}},

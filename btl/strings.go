@@ -2,7 +2,7 @@ package btl
 
 import (
 	"gobtl/btl/internal/peer"
-	"gobtl/btl/internal/setting"
+	"gobtl/internal/words"
 )
 
 // String returns the name of the event.
@@ -14,7 +14,7 @@ var statusWords = [...]string{
 }
 
 // String returns the name of the status.
-func (s Status) String() string { return setting.Word(statusWords[:], int(s), "Status") }
+func (s Status) String() string { return words.Name(statusWords[:], int(s), "Status") }
 
 // String returns the name of the kind.
 func (c CompletionKind) String() string { return peer.NoteKind(c).String() }

@@ -23,7 +23,7 @@ func TestWords(t *testing.T) {
 		{CompletionSend, "send"},
 		{CompletionRoom, "room"},
 		{meet.Lingering, "lingering"},
-		{meet.State(77), "unknown 77"},
+		{meet.State(77), "State(77)"},
 	} {
 		if got := fmt.Sprint(c.value); got != c.want {
 			t.Errorf("%d prints as %q, want %q", c.value, got, c.want)

@@ -1,6 +1,6 @@
 package fabric
 
-import "strconv"
+import "gobtl/internal/words"
 
 var opWords = [...]string{
 	OpSend: "send",
@@ -8,9 +8,4 @@ var opWords = [...]string{
 }
 
 // String returns the name of the operation.
-func (o Op) String() string {
-	if int(o) < len(opWords) && opWords[o] != "" {
-		return opWords[o]
-	}
-	return "Op(" + strconv.Itoa(int(o)) + ")"
-}
+func (o Op) String() string { return words.Name(opWords[:], int(o), "Op") }

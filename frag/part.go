@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"gobtl/internal/list"
 	"gobtl/internal/seq"
 )
 
@@ -99,7 +100,7 @@ const partsMax = 32
 // pool never discards this datagram for other peers.
 type PartPool struct {
 	bytesMax, bytes int
-	ranks           [partRanks]*Parts // the first peer of each rank
+	ranks           [partRanks]list.List[*Parts] // the peer that entered a rank last is first
 }
 
 // partRanks is the number of ranks. A peer has less than partsMax * PartTotalMax bytes, which are
@@ -117,12 +118,12 @@ func (p *PartPool) Bytes() int { return p.bytes }
 // Parts reassembles those datagrams from one peer that arrive in slices. Parts allocates memory
 // only for bytes that have arrived. A zero Parts must not be used before a call of Init.
 type Parts struct {
-	pool       *PartPool
-	list       []*partial // unordered
-	inOrder    *partial   // of the list; a slice of it arrived as the next in sequence
-	bytes      int        // of the list
-	rank       int        // in pool.ranks; 0: in none
-	next, prev *Parts     // in the rank
+	pool    *PartPool
+	list    []*partial        // unordered
+	inOrder *partial          // of the list; a slice of it arrived as the next in sequence
+	bytes   int               // of the list
+	rank    int               // in pool.ranks; 0: in none
+	at      list.Node[*Parts] // in the rank
 }
 
 // partial is an incomplete datagram.
@@ -217,14 +218,9 @@ func (a *Parts) count(bytes int) {
 	if rank == a.rank {
 		return
 	}
-	if a.rank > 0 {
-		a.leaveRank()
-	}
+	a.at.Remove()
 	if a.rank = rank; rank > 0 {
-		if a.next = a.pool.ranks[rank]; a.next != nil {
-			a.next.prev = a
-		}
-		a.pool.ranks[rank] = a
+		a.pool.ranks[rank].PushFront(&a.at, a)
 	}
 }
 
@@ -239,18 +235,6 @@ func (a *Parts) rankNow() int {
 
 // rankOf returns the rank of a peer with a number of bytes.
 func rankOf(bytes int) int { return min(bits.Len(uint(bytes)), partRanks-1) }
-
-func (a *Parts) leaveRank() {
-	if a.prev != nil {
-		a.prev.next = a.next
-	} else {
-		a.pool.ranks[a.rank] = a.next
-	}
-	if a.next != nil {
-		a.next.prev = a.prev
-	}
-	a.next, a.prev = nil, nil
-}
 
 func (a *Parts) find(n seq.Num) *partial {
 	for _, p := range a.list {
@@ -289,8 +273,8 @@ func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 // higher rank than the argument "rank".
 func (p *PartPool) above(rank int) *Parts {
 	for r := partRanks - 1; r > rank; r-- {
-		if p.ranks[r] != nil {
-			return p.ranks[r]
+		if a := p.ranks[r].First(); a != nil {
+			return a
 		}
 	}
 	return nil
@@ -396,7 +380,7 @@ func (a *Parts) Check() (sizeBytes int, err error) {
 
 // The method inRank reports whether the list of the peer's rank contains the peer.
 func (a *Parts) inRank() bool {
-	for p := a.pool.ranks[a.rank]; p != nil; p = p.next {
+	for p := a.pool.ranks[a.rank].First(); p != nil; p = p.at.Next() {
 		if p == a {
 			return true
 		}

@@ -1,6 +1,6 @@
 package frag
 
-import "strconv"
+import "gobtl/internal/words"
 
 var opCodeWords = [...]string{
 	OpPart:   "part",
@@ -13,7 +13,7 @@ var opCodeWords = [...]string{
 }
 
 // String returns the name of the OpCode.
-func (o OpCode) String() string { return word(opCodeWords[:], int(o), "OpCode") }
+func (o OpCode) String() string { return words.Name(opCodeWords[:], int(o), "OpCode") }
 
 var actionWords = [...]string{
 	ActionAdd:         "add",
@@ -28,7 +28,7 @@ var actionWords = [...]string{
 }
 
 // String returns the name of the action.
-func (a Action) String() string { return word(actionWords[:], int(a), "Action") }
+func (a Action) String() string { return words.Name(actionWords[:], int(a), "Action") }
 
 var probeWords = [...]string{
 	ProbeCommand: "command",
@@ -36,11 +36,4 @@ var probeWords = [...]string{
 }
 
 // String returns the name of the channel.
-func (p Probe) String() string { return word(probeWords[:], int(p), "Probe") }
-
-func word(words []string, value int, of string) string {
-	if value >= 0 && value < len(words) && words[value] != "" {
-		return words[value]
-	}
-	return of + "(" + strconv.Itoa(value) + ")"
-}
+func (p Probe) String() string { return words.Name(probeWords[:], int(p), "Probe") }

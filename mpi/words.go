@@ -1,6 +1,6 @@
 package mpi
 
-import "strconv"
+import "gobtl/internal/words"
 
 var comparisonWords = [...]string{
 	Identical: "identical",
@@ -11,8 +11,5 @@ var comparisonWords = [...]string{
 
 // String returns the name of the comparison's result.
 func (c Comparison) String() string {
-	if c >= 0 && int(c) < len(comparisonWords) {
-		return comparisonWords[c]
-	}
-	return "Comparison(" + strconv.Itoa(int(c)) + ")"
+	return words.Name(comparisonWords[:], int(c), "Comparison")
 }

@@ -1,6 +1,6 @@
 package reliability
 
-import "strconv"
+import "gobtl/internal/words"
 
 var ackVerdictWords = [...]string{
 	AckNew:       "new",
@@ -12,7 +12,7 @@ var ackVerdictWords = [...]string{
 }
 
 // String returns the name of the verdict.
-func (a AckVerdict) String() string { return word(ackVerdictWords[:], int(a), "AckVerdict") }
+func (a AckVerdict) String() string { return words.Name(ackVerdictWords[:], int(a), "AckVerdict") }
 
 var causeWords = [...]string{
 	CauseTimeout: "time-out",
@@ -23,7 +23,7 @@ var causeWords = [...]string{
 }
 
 // String returns the name of the cause.
-func (c Cause) String() string { return word(causeWords[:], int(c), "Cause") }
+func (c Cause) String() string { return words.Name(causeWords[:], int(c), "Cause") }
 
 var channelWords = [...]string{
 	Command: "command",
@@ -31,7 +31,7 @@ var channelWords = [...]string{
 }
 
 // String returns the name of the channel.
-func (c Channel) String() string { return word(channelWords[:], int(c), "Channel") }
+func (c Channel) String() string { return words.Name(channelWords[:], int(c), "Channel") }
 
 var verdictWords = [...]string{
 	Accept:    "accepted",
@@ -41,11 +41,4 @@ var verdictWords = [...]string{
 }
 
 // String returns the name of the verdict.
-func (v Verdict) String() string { return word(verdictWords[:], int(v), "Verdict") }
-
-func word(words []string, value int, of string) string {
-	if value >= 0 && value < len(words) && words[value] != "" {
-		return words[value]
-	}
-	return of + "(" + strconv.Itoa(value) + ")"
-}
+func (v Verdict) String() string { return words.Name(verdictWords[:], int(v), "Verdict") }

@@ -1,6 +1,6 @@
 package stream
 
-import "strconv"
+import "gobtl/internal/words"
 
 var overrunWords = [...]string{
 	Block: "block",
@@ -8,12 +8,7 @@ var overrunWords = [...]string{
 }
 
 // String returns the name of the overrun policy.
-func (o Overrun) String() string {
-	if int(o) < len(overrunWords) {
-		return overrunWords[o]
-	}
-	return "Overrun(" + strconv.Itoa(int(o)) + ")"
-}
+func (o Overrun) String() string { return words.Name(overrunWords[:], int(o), "Overrun") }
 
 var reasonWords = [...]string{
 	RefusedMismatch:    "mismatch",
@@ -27,9 +22,4 @@ var reasonWords = [...]string{
 
 // String returns the name of the reason, which is also the JSON name of the reason's counter in
 // Refusals.
-func (r Reason) String() string {
-	if int(r) < len(reasonWords) {
-		return reasonWords[r]
-	}
-	return "Reason(" + strconv.Itoa(int(r)) + ")"
-}
+func (r Reason) String() string { return words.Name(reasonWords[:], int(r), "Reason") }

@@ -1,6 +1,6 @@
 package vnic
 
-import "strconv"
+import "gobtl/internal/words"
 
 var rCClassWords = [...]string{
 	RCDefault: "default",
@@ -13,7 +13,7 @@ var rCClassWords = [...]string{
 }
 
 // String returns the name of the class.
-func (r RCClass) String() string { return word(rCClassWords[:], int(r), "RCClass") }
+func (r RCClass) String() string { return words.Name(rCClassWords[:], int(r), "RCClass") }
 
 var verdictWords = [...]string{
 	Dropped:  "dropped",
@@ -23,13 +23,4 @@ var verdictWords = [...]string{
 }
 
 // String returns the name of the verdict.
-func (v Verdict) String() string { return word(verdictWords[:], int(v), "Verdict") }
-
-// The function "word" returns the name of a value. If the value has no name, the function "word"
-// returns the type and the number.
-func word(words []string, value int, of string) string {
-	if value >= 0 && value < len(words) && words[value] != "" {
-		return words[value]
-	}
-	return of + "(" + strconv.Itoa(value) + ")"
-}
+func (v Verdict) String() string { return words.Name(verdictWords[:], int(v), "Verdict") }

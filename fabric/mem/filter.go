@@ -1,6 +1,6 @@
 package mem
 
-import "fmt"
+import "gobtl/internal/words"
 
 // Verdict is the decision of a Filter about one datagram.
 type Verdict uint8
@@ -13,19 +13,14 @@ const (
 	Hold                     // keep it until Release
 )
 
-func (v Verdict) String() string {
-	switch v {
-	case Deliver:
-		return "deliver"
-	case Drop:
-		return "drop"
-	case Duplicate:
-		return "duplicate"
-	case Hold:
-		return "hold"
-	}
-	return fmt.Sprintf("Verdict(%d)", uint8(v))
+var verdictWords = [...]string{
+	Deliver:   "deliver",
+	Drop:      "drop",
+	Duplicate: "duplicate",
+	Hold:      "hold",
 }
+
+func (v Verdict) String() string { return words.Name(verdictWords[:], int(v), "Verdict") }
 
 // Filter decides what happens to a datagram in transit. A Filter runs inside the sender's Post, and
 // must be safe for concurrent use if several goroutines use domains of the Network. The arguments

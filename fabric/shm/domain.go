@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/regions"
 	"gobtl/internal/park"
 )
 
@@ -31,7 +32,7 @@ type domain struct {
 	mem     []byte
 	arena   fabric.Arena
 	peers   peerTable
-	regions regionTable
+	regions regions.Table
 
 	endpoints  []*endpoint // by slot; nil is free
 	opened     int         // number of the next endpoint, which is never reused
@@ -146,14 +147,17 @@ func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 	if d.closed {
 		return 0, fabric.ErrClosed
 	}
-	return d.regions.add(mem)
+	return d.regions.Add(mem)
 }
 
 func (d *domain) DeregisterRegion(r fabric.Region) error {
 	if d.closed {
 		return fabric.ErrClosed
 	}
-	return d.regions.remove(r)
+	if !d.regions.Remove(r) {
+		return errNoRegion
+	}
+	return nil
 }
 
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
@@ -206,6 +210,6 @@ func (d *domain) Close() error {
 	}
 	d.closed = true
 	d.release()
-	d.peers, d.regions, d.endpoints = peerTable{}, regionTable{}, nil
+	d.peers, d.regions, d.endpoints = peerTable{}, regions.Table{}, nil
 	return nil
 }

@@ -133,7 +133,7 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 		return nil, errTooLong
 	}
 	if s.Region != 0 {
-		if _, ok := d.regions.gather(s); !ok {
+		if d.regions.Gather(s) == nil {
 			return nil, errBadRegion
 		}
 		size += uint64(s.RegionLen)
@@ -183,8 +183,8 @@ func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	if inject {
 		n := copy(h.data[:], e.domain.arena.Bytes(s.Buf)[:s.Len])
 		if s.Region != 0 {
-			tail, ok := e.domain.regions.gather(s)
-			if !ok {
+			tail := e.domain.regions.Gather(s)
+			if tail == nil {
 				return errBadRegion
 			}
 			n += copy(h.data[n:], tail)

@@ -253,8 +253,7 @@ func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	d := l.ep.domain
 	var tail []byte
 	if s.Region != 0 {
-		var ok bool
-		if tail, ok = d.regions.gather(s); !ok {
+		if tail = d.regions.Gather(s); tail == nil {
 			return false, unix.EINVAL // the region was deregistered after Post
 		}
 	}

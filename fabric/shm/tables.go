@@ -8,10 +8,7 @@ import (
 	"gobtl/fabric"
 )
 
-const (
-	maxPeers   = 1 << 24
-	maxRegions = 1 << 20
-)
+const maxPeers = 1 << 24
 
 var (
 	errUnknownAddr = failure("fi_send", syscall.EINVAL, "unknown or removed peer address")
@@ -92,54 +89,4 @@ func (t *peerTable) remove(a fabric.Addr) error {
 	t.free = append(t.free, uint32(a))
 	*p = peer{gen: p.gen + 1, links: p.links}
 	return nil
-}
-
-// regionTable holds the registered memory regions. A Region is an index into the regionTable, from
-// 1 on.
-type regionTable struct {
-	slots [][]byte
-	free  []fabric.Region
-}
-
-func (t *regionTable) add(mem []byte) (fabric.Region, error) {
-	if len(mem) == 0 {
-		return 0, badConfig("a region of no bytes")
-	}
-	if len(t.slots) == 0 {
-		t.slots = make([][]byte, 1)
-	}
-	if n := len(t.free); n > 0 {
-		r := t.free[n-1]
-		t.free = t.free[:n-1]
-		t.slots[r] = mem
-		return r, nil
-	}
-	if len(t.slots) > maxRegions {
-		return 0, fabric.ErrAgain
-	}
-	t.slots = append(t.slots, mem)
-	return fabric.Region(len(t.slots) - 1), nil
-}
-
-func (t *regionTable) remove(r fabric.Region) error {
-	if uint64(r) >= uint64(len(t.slots)) || t.slots[r] == nil {
-		return errNoRegion
-	}
-	t.slots[r] = nil
-	t.free = append(t.free, r)
-	return nil
-}
-
-// The method "gather" returns the part of a registered region that a send refers to. The result
-// "ok" of the method "gather" is true if the bytes of the send are within the region, and otherwise
-// false.
-func (t *regionTable) gather(s *fabric.Send) (mem []byte, ok bool) {
-	if uint64(s.Region) >= uint64(len(t.slots)) {
-		return nil, false
-	}
-	mem = t.slots[s.Region]
-	if s.RegionOff > uint64(len(mem)) || uint64(s.RegionLen) > uint64(len(mem))-s.RegionOff {
-		return nil, false
-	}
-	return mem[s.RegionOff : s.RegionOff+uint64(s.RegionLen)], mem != nil
 }

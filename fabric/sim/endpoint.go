@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"gobtl/fabric"
+	"gobtl/internal/fifo"
 )
 
 // The type "endpoint" implements fabric.Endpoint.
@@ -15,15 +16,16 @@ type endpoint struct {
 	caps   fabric.Caps
 	source bool
 	closed bool
-	queue  ring[*packet]    // datagrams that wait for a buffer and a Poll
-	posted ring[fabric.Buf] // posted receive buffers, filled in the order of posting
-	sends  ring[sendOp]     // sends whose completion Poll has not reported
-	missed uint64           // datagrams that found the queue full
+	queue  fifo.Queue[*packet]    // datagrams that wait for a buffer and a Poll
+	posted fifo.Queue[fabric.Buf] // posted receive buffers, filled in the order of posting
+	sends  fifo.Queue[sendOp]     // sends whose completion Poll has not reported
+	missed uint64                 // datagrams that found the queue full
 	// The field "left" is the number of sends at the front of the queue "sends" whose datagrams the
 	// endpoint has already transmitted. The next Poll reports the completion of each transmitted send.
-	left  int
-	land  fabric.HeaderSplit
-	ahead ring[fabric.Completion] // completions of received datagrams that only the next Poll reports
+	left int
+	land fabric.HeaderSplit
+	// The field "ahead" holds completions of received datagrams that only the next Poll reports.
+	ahead fifo.Queue[fabric.Completion]
 	// The field "origins" holds the senders of the datagrams that the latest Poll has received,
 	// including the datagrams that only the next Poll will report.
 	origins []Port
@@ -172,15 +174,15 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 // would overtake an earlier send.
 func (e *endpoint) heldUp(port Port, sizeBytes int) bool {
 	to := e.domain.node.nw.endpoint(port)
-	return to != nil && to.queue.count >= to.domain.node.queueDatagrams() ||
-		sizeBytes <= e.caps.InjectBytes && e.left < e.sends.count
+	return to != nil && to.queue.Len() >= to.domain.node.queueDatagrams() ||
+		sizeBytes <= e.caps.InjectBytes && e.left < e.sends.Len()
 }
 
 // postOp accepts a send that yields a Completion.
 func (e *endpoint) postOp(s *fabric.Send, to *peer, fails bool) error {
 	d := e.domain
 	nw := d.node.nw
-	if e.sends.count >= e.caps.TxDepth {
+	if e.sends.Len() >= e.caps.TxDepth {
 		return fabric.ErrAgain
 	}
 	d.use[s.Buf]++
@@ -192,9 +194,9 @@ func (e *endpoint) postOp(s *fabric.Send, to *peer, fails bool) error {
 	if fails {
 		op.errno = int32(syscall.EIO)
 	}
-	e.sends.push(op)
+	e.sends.Append(op)
 	late := d.node.faults.LateSends
-	if late <= 0 && e.left == e.sends.count-1 {
+	if late <= 0 && e.left == e.sends.Len()-1 {
 		e.leave(&op.crc)
 		return nil
 	}
@@ -227,7 +229,7 @@ func (e *endpoint) read(s *fabric.Send, p *packet) {
 // argument "crc" of the method "leave" is the checksum of the send's bytes, or nil if the checksum
 // is not known.
 func (e *endpoint) leave(crc *uint32) {
-	op := e.sends.at(e.left)
+	op := e.sends.At(e.left)
 	e.left++
 	n := e.domain.node
 	if op.errno != 0 {
@@ -250,7 +252,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		return 0, fabric.ErrClosed
 	}
 	n := 0
-	if e.ahead.count == 0 {
+	if e.ahead.Len() == 0 {
 		e.origins = e.origins[:0]
 	}
 	for n < len(out) && e.left > 0 {
@@ -258,21 +260,21 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		n++
 	}
 	d := e.domain
-	for n < len(out) && e.ahead.count > 0 {
-		out[n] = e.ahead.pop()
+	for n < len(out) && e.ahead.Len() > 0 {
+		out[n] = e.ahead.Pop()
 		d.use[out[n].Buf] = 0
 		n++
 	}
 	received := false
-	for n < len(out) && e.queue.count > 0 && e.posted.count > 0 {
+	for n < len(out) && e.queue.Len() > 0 && e.posted.Len() > 0 {
 		out[n] = e.receive()
 		d.use[out[n].Buf] = 0
 		n++
 		received = true
 	}
 	if received && n == len(out) { // out is full: a Poll may receive PollAhead more datagrams
-		for e.ahead.count < d.node.nw.cfg.PollAhead && e.queue.count > 0 && e.posted.count > 0 {
-			e.ahead.push(e.receive())
+		for e.ahead.Len() < d.node.nw.cfg.PollAhead && e.queue.Len() > 0 && e.posted.Len() > 0 {
+			e.ahead.Append(e.receive())
 		}
 	}
 	return n, nil
@@ -283,7 +285,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 // Violations).
 func (e *endpoint) completeSend() fabric.Completion {
 	d := e.domain
-	op := e.sends.pop()
+	op := e.sends.Pop()
 	e.left--
 	s := &op.send
 	gone := s.Region != 0 && d.regions[s.Region].mem == nil
@@ -305,7 +307,7 @@ func (e *endpoint) completeSend() fabric.Completion {
 func (e *endpoint) receive() fabric.Completion {
 	d := e.domain
 	nw := d.node.nw
-	p, b := e.queue.pop(), e.posted.pop()
+	p, b := e.queue.Pop(), e.posted.Pop()
 	nw.queued--
 	c := fabric.Completion{From: fabric.AddrUnknown, Buf: b, Op: fabric.OpRecv}
 	kind := KindDelivered
@@ -346,10 +348,10 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 			return i, d.misuse(errBadBuf)
 		case d.use[b] != 0:
 			return i, d.misuse(errBusyBuf)
-		case e.posted.count >= e.caps.RxDepth:
+		case e.posted.Len() >= e.caps.RxDepth:
 			return i, fabric.ErrAgain
 		}
-		e.posted.push(b)
+		e.posted.Append(b)
 		d.use[b] = inUseByRecv
 		d.used[b] = true
 	}
@@ -361,7 +363,7 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 
 // Land implements fabric.Lander.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
-	if !e.caps.Landing || e.ahead.count > 0 {
+	if !e.caps.Landing || e.ahead.Len() > 0 {
 		return false
 	}
 	e.land = fabric.NewHeaderSplit(mem, headBytes)
@@ -369,7 +371,7 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 }
 
 func (e *endpoint) pollable() bool {
-	return e.left > 0 || e.ahead.count > 0 || e.posted.count > 0 && e.queue.count > 0
+	return e.left > 0 || e.ahead.Len() > 0 || e.posted.Len() > 0 && e.queue.Len() > 0
 }
 
 // Close closes the endpoint. A second Close does nothing and returns nil. Close drops the datagrams
@@ -387,22 +389,22 @@ func (e *endpoint) shut() {
 	d := e.domain
 	d.ports[e.port.Index] = nil
 	d.node.nw.endpoints[e.ref] = nil // a reference would keep the arena
-	for e.queue.count > 0 {
+	for e.queue.Len() > 0 {
 		d.node.nw.queued--
-		d.node.nw.drop(KindUnreachable, e.queue.pop())
+		d.node.nw.drop(KindUnreachable, e.queue.Pop())
 	}
-	for e.sends.count > 0 {
-		op := e.sends.pop()
+	for e.sends.Len() > 0 {
+		op := e.sends.Pop()
 		d.use[op.send.Buf]--
 		d.peers[op.send.To-d.addrBase].sending--
 		if r := op.send.Region; r != 0 {
 			d.regions[r].sending--
 		}
 	}
-	for e.posted.count > 0 {
-		d.use[e.posted.pop()] = 0
+	for e.posted.Len() > 0 {
+		d.use[e.posted.Pop()] = 0
 	}
-	for e.ahead.count > 0 {
-		d.use[e.ahead.pop().Buf] = 0
+	for e.ahead.Len() > 0 {
+		d.use[e.ahead.Pop().Buf] = 0
 	}
 }

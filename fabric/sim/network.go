@@ -291,11 +291,11 @@ func (nw *Network) arrive(p *packet) {
 		nw.drop(KindUnreachable, p)
 	case p.spoilt:
 		nw.drop(KindChecksum, p)
-	case e.queue.count >= e.domain.node.queueDatagrams() && !nw.cfg.Reliable:
+	case e.queue.Len() >= e.domain.node.queueDatagrams() && !nw.cfg.Reliable:
 		e.missed++
 		nw.drop(KindQueueFull, p)
 	default:
-		e.queue.push(p)
+		e.queue.Append(p)
 		nw.queued++
 		if e.pollable() {
 			e.domain.node.wake(nw.now)

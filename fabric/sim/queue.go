@@ -2,39 +2,6 @@ package sim
 
 import "gobtl/internal/mono"
 
-// A ring is a queue that grows as needed and never shrinks.
-type ring[T any] struct {
-	items []T // its length is 0 or a power of two
-	head  int
-	count int
-}
-
-func (r *ring[T]) push(v T) {
-	if r.count == len(r.items) {
-		r.grow()
-	}
-	r.items[(r.head+r.count)&(len(r.items)-1)] = v
-	r.count++
-}
-
-func (r *ring[T]) grow() {
-	items := make([]T, max(16, 2*len(r.items)))
-	for i := range r.count {
-		items[i] = *r.at(i)
-	}
-	r.items, r.head = items, 0
-}
-
-// The method "pop" removes and returns the oldest item of the queue, which must not be empty.
-func (r *ring[T]) pop() T {
-	v := r.items[r.head]
-	r.head = (r.head + 1) & (len(r.items) - 1)
-	r.count--
-	return v
-}
-
-func (r *ring[T]) at(i int) *T { return &r.items[(r.head+i)&(len(r.items)-1)] }
-
 // The constants in this block are the actions that a timer can cause.
 const (
 	timerArrive = 1 + iota // ref: a packet

@@ -13,6 +13,7 @@ import (
 
 	"gobtl/fabric"
 	"gobtl/fabric/internal/inet"
+	"gobtl/fabric/internal/regions"
 	"gobtl/internal/park"
 )
 
@@ -35,7 +36,7 @@ type domain struct {
 	arena    fabric.Arena
 	buffers  buffers
 	peers    peerTable
-	regions  regionTable
+	regions  regions.Table
 
 	endpoints []*endpoint
 	opened    int    // endpoints opened so far, without those of groups
@@ -196,14 +197,14 @@ func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
 	if d.closed {
 		return 0, fabric.ErrClosed
 	}
-	return d.regions.add(mem)
+	return d.regions.Add(mem)
 }
 
 func (d *domain) DeregisterRegion(r fabric.Region) error {
 	if d.closed {
 		return fabric.ErrClosed
 	}
-	if !d.regions.drop(r) {
+	if !d.regions.Remove(r) {
 		return errDropRegion
 	}
 	return nil
@@ -273,6 +274,6 @@ func (d *domain) Close() error {
 	if err != nil && first == nil {
 		first = err
 	}
-	d.peers, d.regions, d.buffers.mem = peerTable{}, regionTable{}, nil
+	d.peers, d.regions, d.buffers.mem = peerTable{}, regions.Table{}, nil
 	return first
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/fabric/internal/regions"
 )
 
 const (
@@ -79,12 +80,12 @@ func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 		if s.Region != region {
 			region, mem = s.Region, nil
 			if region != 0 {
-				mem = t.domain.regions.get(region)
+				mem = t.domain.regions.Get(region)
 			}
 		}
 		var tail []byte
 		if region != 0 {
-			if tail = part(mem, s.RegionOff, uint64(s.RegionLen)); tail == nil {
+			if tail = regions.Part(mem, s.RegionOff, uint64(s.RegionLen)); tail == nil {
 				err = errBadRegion
 			}
 		}
@@ -134,13 +135,6 @@ func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	t.count = m + 1
 	t.first[t.count] = taken
 	return taken, err
-}
-
-func part(mem []byte, off, sizeBytes uint64) []byte {
-	if mem == nil || off > uint64(len(mem)) || sizeBytes > uint64(len(mem))-off {
-		return nil
-	}
-	return mem[off : off+sizeBytes]
 }
 
 // The method "seal" finishes the header of the message with the index m. The I/O vector of this

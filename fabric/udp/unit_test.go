@@ -450,28 +450,6 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-func TestRegions(t *testing.T) {
-	var table regionTable
-	if table.get(0) != nil || table.get(1) != nil || table.drop(0) {
-		t.Error("an empty table has regions")
-	}
-	mem := make([]byte, 8)
-	old := fabric.Region(0)
-	for range 3 << regionGenBits {
-		r, err := table.add(mem)
-		if err != nil || r == 0 || r == old || table.get(old) != nil || len(table.get(r)) != 8 {
-			t.Fatalf("region %x after %x: %v", r, old, err)
-		}
-		if !table.drop(r) || table.drop(r) {
-			t.Fatal("a region is dropped not once")
-		}
-		old = r
-	}
-	if len(table.slots) != 2 {
-		t.Errorf("%d slots for one region at a time", len(table.slots))
-	}
-}
-
 // TestPendingErrors asks the kernel for ICMP errors, which it then reports to whichever call comes
 // next: neither a send nor a receive may suffer from it.
 func TestPendingErrors(t *testing.T) {

@@ -1,5 +1,7 @@
 package fifo
 
+import "math"
+
 // The first call of Grow allocates memory for growFirst items.
 const growFirst = 64
 
@@ -42,6 +44,21 @@ func (q *Queue[T]) Push(v T) {
 	}
 	q.items[i] = v
 	q.count++
+}
+
+// Append adds an item at the end of the queue. A full queue grows without a limit.
+func (q *Queue[T]) Append(v T) {
+	q.Grow(math.MaxInt)
+	q.Push(v)
+}
+
+// At returns a pointer to an item of the queue. The oldest item has the index 0. The pointer that
+// At returns is valid until the item is popped or the queue grows.
+func (q *Queue[T]) At(i int) *T {
+	if i += q.head; i >= len(q.items) {
+		i -= len(q.items)
+	}
+	return &q.items[i]
 }
 
 // Front returns a pointer to the oldest item. The pointer that Front returns is valid until the

@@ -66,6 +66,28 @@ func TestModel(t *testing.T) {
 	})
 }
 
+// TestAppend compares a queue that grows as needed with a slice.
+func TestAppend(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		q, model := fifo.New[int](rapid.IntRange(0, 9).Draw(t, "room")), []int{}
+		for next := range rapid.IntRange(0, 200).Draw(t, "steps") {
+			if rapid.IntRange(0, 2).Draw(t, "pop") == 0 && len(model) > 0 {
+				q.Pop()
+				model = model[1:]
+				continue
+			}
+			q.Append(next)
+			model = append(model, next)
+			for i, want := range model {
+				if got := *q.At(i); got != want || q.Len() != len(model) {
+					t.Fatalf("item %d of %d is %d, want %d of %d", i, q.Len(), got, want, len(model))
+				}
+			}
+		}
+	})
+}
+
 // TestGrow checks the sizes. A queue is full after as many items as it has room for.
 func TestGrow(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@
 // If several goroutines use a Keeper, the caller must guard the Keeper with a lock.
 package kept
 
-import "container/list"
+import "gobtl/internal/list"
 
 // Keeper counts the bytes of data that disconnected peers have sent and the program has not
 // received yet.
@@ -28,7 +28,7 @@ type Keeper[T comparable] struct {
 type thing[T comparable] struct {
 	what  T
 	of    *peer[T]
-	at    *list.Element // in of.things
+	at    list.Node[*thing[T]] // in of.things
 	bytes int64
 }
 
@@ -37,7 +37,7 @@ type peer[T comparable] struct {
 	name   string
 	number uint64
 	bytes  int64
-	things list.List // of *thing[T], the oldest in front
+	things list.List[*thing[T]] // the oldest in front
 }
 
 // New returns an empty Keeper with a limit of mostBytes bytes for all peers together.
@@ -62,12 +62,12 @@ func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 		k.peers[name] = p
 	}
 	t := &thing[T]{what: what, of: p, bytes: bytes}
-	t.at = p.things.PushBack(t)
+	p.things.PushBack(&t.at, t)
 	k.things[what] = t
 	p.bytes += bytes
 	k.bytes += bytes
 	for k.bytes > k.most {
-		first := k.largest().things.Front().Value.(*thing[T]) // never empty
+		first := k.largest().things.First() // never empty
 		k.Remove(first.what)
 		dropped = append(dropped, first.what)
 	}
@@ -104,10 +104,10 @@ func (k *Keeper[T]) Remove(what T) {
 	}
 	delete(k.things, what)
 	p := t.of
-	p.things.Remove(t.at)
+	t.at.Remove()
 	p.bytes -= t.bytes
 	k.bytes -= t.bytes
-	if p.things.Len() == 0 {
+	if p.things.First() == nil {
 		delete(k.peers, p.name)
 	}
 }

@@ -35,11 +35,12 @@ var pureDeny = []string{
 	"sync/...", "syscall", "testing/...", "unsafe",
 }
 
-// The variable "leaves" lists those packages of this module that themselves import no package of
-// this module.
+// The variable "leaves" lists packages of this module. A leaf imports no package of this module
+// except other leaves.
 var leaves = []string{
 	"internal/byhost", "internal/cookie", "internal/fifo", "internal/kept",
 	"internal/limits", "internal/list", "internal/mono", "internal/seq", "internal/slots",
+	"internal/words",
 }
 
 // policies defines, for the packages in each directory, which packages they may import. If several
@@ -68,27 +69,33 @@ var policies = []policy{
 	{dir: "internal/bulk", libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/...", imports: leaves, deny: pureDeny},
 	{dir: "hotel", imports: leaves, deny: pureDeny},
-	{dir: "frag", imports: []string{"internal/seq"}, deny: with(pureDeny, "time")},
+	{
+		dir: "frag", imports: []string{"internal/list", "internal/seq", "internal/words"},
+		deny: with(pureDeny, "time"),
+	},
 	{dir: "reliability", imports: with(leaves, "hotel"), deny: pureDeny},
 	{dir: "fabric", imports: with(leaves, "internal/bulk")},
 	{dir: "fabric/internal/...", imports: []string{"fabric"}},
 	{
 		dir: "fabric/...",
 		imports: with(leaves, "fabric", "fabric/internal/doorbell", "fabric/internal/inet",
-			"internal/bulk", "internal/park"),
+			"fabric/internal/regions", "internal/bulk", "internal/park"),
 		libs: []string{"golang.org/x/sys"},
 	},
 	{dir: "btl/internal/backoff", imports: []string{"internal/mono"}, deny: pureDeny},
 	{dir: "btl/internal/clock", imports: []string{"internal/mono"}, deny: pureDeny},
 	{dir: "btl/internal/errs", imports: []string{"frag"}, deny: with(pureDeny, "time")},
-	{dir: "btl/internal/flush", imports: []string{"internal/seq"}, deny: with(pureDeny, "time")},
+	{
+		dir: "btl/internal/flush", imports: []string{"internal/fifo", "internal/seq"},
+		deny: with(pureDeny, "time"),
+	},
 	{
 		dir:     "btl/internal/inbound",
 		imports: []string{"frag", "internal/seq", "reliability"}, deny: with(pureDeny, "time"),
 	},
 	{
 		dir:     "btl/internal/keep",
-		imports: []string{"btl/internal/port", "fabric", "frag", "internal/fifo"},
+		imports: []string{"btl/internal/port", "fabric", "frag", "internal/fifo", "internal/words"},
 		deny:    with(pureDeny, "time"),
 	},
 	{

@@ -3,6 +3,7 @@ package flush
 import (
 	"fmt"
 
+	"gobtl/internal/fifo"
 	"gobtl/internal/seq"
 )
 
@@ -36,8 +37,7 @@ func (e *entry[F]) waits() bool {
 // and Fence complete in the order in which they were made. A nil Queue is empty, and only the
 // methods that change nothing may be called on it.
 type Queue[F comparable] struct {
-	entries  []entry[F]
-	head     int    // entries below this index are complete
+	entries  fifo.List[entry[F]]
 	set, met uint32 // number of fences called, and of fences complete
 	refused  uint64 // messages that the peer has refused after Send had reported them as done
 	last     error  // the reason for the latest refusal
@@ -49,11 +49,11 @@ func (q *Queue[F]) Len() int {
 	if q == nil {
 		return 0
 	}
-	return len(q.entries) - q.head
+	return q.entries.Len()
 }
 
 // The method "all" returns the pending calls, oldest first.
-func (q *Queue[F]) all() []entry[F] { return q.entries[q.head:] }
+func (q *Queue[F]) all() []entry[F] { return q.entries.All() }
 
 // Set returns the number of calls of Fence so far. A fragment that is queued after n calls of Fence
 // is sent only when n fences are complete.
@@ -84,7 +84,7 @@ func (q *Queue[F]) Behind(fences uint32) bool { return q != nil && int32(fences-
 // endpoint's next unused sequence number. The argument "open" of Add says whether the last sent
 // packet is a Pack (several small messages) to which more messages can still be added.
 func (q *Queue[F]) Add(fn func(error), after Tails[F], sent seq.Num, open bool) {
-	q.entries = append(q.entries, entry[F]{
+	q.entries.Push(entry[F]{
 		fn: fn, after: after, until: sent, sent: sent, open: open, fences: q.set, err: q.untold,
 	})
 	q.untold = nil
@@ -92,7 +92,7 @@ func (q *Queue[F]) Add(fn func(error), after Tails[F], sent seq.Num, open bool) 
 
 // Fence adds a call of Fence, with the same arguments as Add.
 func (q *Queue[F]) Fence(after Tails[F], sent seq.Num, open bool) {
-	q.entries = append(q.entries, entry[F]{
+	q.entries.Push(entry[F]{
 		fence: true, fences: q.set, after: after, until: sent, sent: sent, open: open,
 	})
 	q.set++
@@ -106,7 +106,7 @@ func (q *Queue[F]) Last() (until seq.Num, ok bool) {
 	if q.Len() == 0 {
 		return 0, false
 	}
-	e := &q.entries[len(q.entries)-1]
+	e := &q.all()[q.Len()-1]
 	return e.until, !e.waits()
 }
 
@@ -146,15 +146,8 @@ func (q *Queue[F]) Fail() (d Done, ok bool) {
 
 // pop removes and returns the oldest pending call of Flush or Fence.
 func (q *Queue[F]) pop() Done {
-	e := &q.entries[q.head]
-	d := Done{Fn: e.fn, Err: e.err, Fence: e.fence}
-	*e = entry[F]{}
-	if q.head++; 2*q.head >= len(q.entries) {
-		n := copy(q.entries, q.entries[q.head:])
-		clear(q.entries[n:])
-		q.entries, q.head = q.entries[:n], 0
-	}
-	return d
+	e, _ := q.entries.Pop()
+	return Done{Fn: e.fn, Err: e.err, Fence: e.fence}
 }
 
 // Sent records that the last packet of fragment f was sent. The argument "until" of Sent is the

@@ -129,8 +129,8 @@ func TestBounded(t *testing.T) {
 			q.Fail()
 		}
 	}
-	if cap(q.entries) > 64 || q.Len() != 3 {
-		t.Errorf("room for %d calls, %d wait", cap(q.entries), q.Len())
+	if cap(q.all()) > 64 || q.Len() != 3 {
+		t.Errorf("room for %d calls, %d wait", cap(q.all()), q.Len())
 	}
 	for d, ok := q.Fail(); ok; d, ok = q.Fail() {
 		if d.Fn == nil {

@@ -6,6 +6,7 @@ import (
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
+	"gobtl/internal/words"
 )
 
 // Place is the kind of memory that holds kept data.
@@ -21,11 +22,7 @@ const (
 
 // String returns a word for the place.
 func (p Place) String() string {
-	words := [...]string{"nowhere", "copy", "packet", "message"}
-	if int(p) < len(words) {
-		return words[p]
-	}
-	return fmt.Sprintf("place %d", uint8(p))
+	return words.Name([]string{"nowhere", "copy", "packet", "message"}, int(p), "Place")
 }
 
 // Store keeps received data. The port manages the receive buffers of kept packets.

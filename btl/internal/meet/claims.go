@@ -1,6 +1,6 @@
 package meet
 
-import "strconv"
+import "gobtl/internal/words"
 
 // State is the stage of a connection.
 type State uint8
@@ -16,14 +16,8 @@ const (
 
 // String returns the state.
 func (s State) String() string {
-	return word([]string{"connecting", "accepting", "connected", "lingering", "ended"}, int(s))
-}
-
-func word(words []string, value int) string {
-	if value < len(words) {
-		return words[value]
-	}
-	return "unknown " + strconv.Itoa(value)
+	return words.Name([]string{"connecting", "accepting", "connected", "lingering", "ended"}, int(s),
+		"State")
 }
 
 // Tagged describes a local endpoint for which a Hello or HelloAck has arrived, and how the sender
@@ -55,7 +49,7 @@ const (
 
 // String returns the name of the decision.
 func (c Claim) String() string {
-	return word([]string{"ignored", "taken", "binds", "restarts", "contested"}, int(c))
+	return words.Name([]string{"ignored", "taken", "binds", "restarts", "contested"}, int(c), "Claim")
 }
 
 // Claim decides whether the sender of a handshake packet is the peer's endpoint to which the local
@@ -105,9 +99,9 @@ const (
 
 // String returns the name of the decision.
 func (o Outcome) String() string {
-	return word([]string{
+	return words.Name([]string{
 		"continues", "late", "undecided", "restarted", "supersedes", "merges",
-	}, int(o))
+	}, int(o), "Outcome")
 }
 
 // Outcome decides by the incarnations of the peer whether the half-open endpoint, the registered

@@ -1,9 +1,10 @@
 package meet
 
 import (
-	"container/list"
 	"fmt"
 	"slices"
+
+	"gobtl/internal/list"
 )
 
 // The type "halves" contains the half-open endpoints, grouped by host. The time that each method of
@@ -15,17 +16,17 @@ import (
 //	ranks[2]   hosts with three                     host
 type halves[E comparable] struct {
 	byHost map[string]*crowd[E]
-	// The elements of each list in ranks are of the type *crowd. In each rank (hosts with the same
-	// number of half-open endpoints), the host that entered the rank first is at the front. The last
-	// rank, of the hosts with the most half-open endpoints, is never empty.
-	ranks []*list.List
+	// In each rank (hosts with the same number of half-open endpoints), the host that entered the rank
+	// first is at the front. The last rank, of the hosts with the most half-open endpoints, is never
+	// empty.
+	ranks []*list.List[*crowd[E]]
 }
 
 // The type "crowd" contains the half-open endpoints of one host.
 type crowd[E comparable] struct {
 	host string
-	open []E           // the oldest first
-	at   *list.Element // in the rank of the host
+	open []E                  // the oldest first
+	at   list.Node[*crowd[E]] // in the rank of the host
 }
 
 func (s *halves[E]) add(host string, ep E) {
@@ -35,7 +36,7 @@ func (s *halves[E]) add(host string, ep E) {
 		s.byHost[host] = c
 	}
 	c.open = append(c.open, ep)
-	s.move(c, len(c.open)-1)
+	s.move(c)
 }
 
 // The method "remove" removes a half-open endpoint of a host. The endpoint must have been added by
@@ -44,25 +45,22 @@ func (s *halves[E]) remove(host string, ep E) {
 	c := s.byHost[host]
 	i := slices.Index(c.open, ep)
 	c.open = slices.Delete(c.open, i, i+1)
-	s.move(c, len(c.open)+1)
+	s.move(c)
 }
 
 // The method "move" puts a host into the rank (a list of hosts) for its present number of half-open
-// endpoints. The argument "before" of the method "move" is the previous number of half-open
 // endpoints.
-func (s *halves[E]) move(c *crowd[E], before int) {
-	if before > 0 {
-		s.ranks[before-1].Remove(c.at)
-	}
+func (s *halves[E]) move(c *crowd[E]) {
+	c.at.Remove()
 	if n := len(c.open); n == 0 {
 		delete(s.byHost, c.host)
 	} else {
 		if n > len(s.ranks) {
-			s.ranks = append(s.ranks, list.New())
+			s.ranks = append(s.ranks, new(list.List[*crowd[E]]))
 		}
-		c.at = s.ranks[n-1].PushBack(c)
+		s.ranks[n-1].PushBack(&c.at, c)
 	}
-	for len(s.ranks) > 0 && s.ranks[len(s.ranks)-1].Len() == 0 {
+	for len(s.ranks) > 0 && s.ranks[len(s.ranks)-1].First() == nil {
 		s.ranks = s.ranks[:len(s.ranks)-1]
 	}
 }
@@ -83,8 +81,7 @@ func (s *halves[E]) most() int { return len(s.ranks) }
 // takes the host that reached this number first. The caller may call the method "oldest" only if
 // there is a half-open endpoint.
 func (s *halves[E]) oldest() E {
-	c, _ := s.ranks[len(s.ranks)-1].Front().Value.(*crowd[E])
-	return c.open[0]
+	return s.ranks[len(s.ranks)-1].First().open[0]
 }
 
 // check verifies the ranks (lists of hosts with the same number of half-open endpoints), and
@@ -92,9 +89,11 @@ func (s *halves[E]) oldest() E {
 func (s *halves[E]) check() (count int, err error) {
 	hosts := 0
 	for i, rank := range s.ranks {
-		for at := rank.Front(); at != nil; at = at.Next() {
-			c, _ := at.Value.(*crowd[E])
-			if len(c.open) != i+1 || c.at != at || s.byHost[c.host] != c {
+		if err := rank.Check(); err != nil {
+			return 0, err
+		}
+		for c := rank.First(); c != nil; c = c.at.Next() {
+			if len(c.open) != i+1 || s.byHost[c.host] != c {
 				return 0, fmt.Errorf("a host with %d half-open endpoints is in the rank of %d",
 					len(c.open), i+1)
 			}

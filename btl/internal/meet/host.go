@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gobtl/frag"
+	"gobtl/internal/words"
 )
 
 // Why is the reason for which Handshakes ends an endpoint.
@@ -23,7 +24,8 @@ const (
 
 // String returns the reason.
 func (w Why) String() string {
-	return word([]string{"restarted", "unanswered", "rejected", "made room", "misled"}, int(w))
+	return words.Name([]string{"restarted", "unanswered", "rejected", "made room", "misled"}, int(w),
+		"Why")
 }
 
 // Host carries out the decisions of Handshakes. The methods of a Host may use the Table. The

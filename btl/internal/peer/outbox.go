@@ -3,9 +3,9 @@ package peer
 import (
 	"fmt"
 
-	"gobtl/btl/internal/setting"
 	"gobtl/btl/internal/share"
 	"gobtl/internal/fifo"
+	"gobtl/internal/words"
 	"gobtl/reliability"
 )
 
@@ -67,14 +67,14 @@ var noteWords = [...]string{
 }
 
 // String returns the name of the kind of notice.
-func (k NoteKind) String() string { return setting.Word(noteWords[:], int(k), "CompletionKind") }
+func (k NoteKind) String() string { return words.Name(noteWords[:], int(k), "CompletionKind") }
 
 var eventWords = [...]string{
 	EventConnected: "connected", EventClosed: "closed", EventFailed: "failed",
 }
 
 // String returns the name of the event.
-func (e Event) String() string { return setting.Word(eventWords[:], int(e), "Event") }
+func (e Event) String() string { return words.Name(eventWords[:], int(e), "Event") }
 
 // push queues the notification that the send of fragment f has ended.
 func (ob *Outbox) push(f *Fragment) {

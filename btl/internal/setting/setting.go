@@ -86,12 +86,3 @@ func Text(field any) string {
 	}
 	return ""
 }
-
-// Word returns the name of an enumerated value. For a value without a name, Word returns the name
-// of the type and the number of the value, such as "Event(9)".
-func Word(words []string, value int, typeName string) string {
-	if value >= 0 && value < len(words) && words[value] != "" {
-		return words[value]
-	}
-	return typeName + "(" + strconv.Itoa(value) + ")"
-}

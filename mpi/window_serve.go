@@ -9,9 +9,9 @@ import (
 	"gobtl/pml"
 )
 
-// A windowServer carries out the requests of other ranks. After each poll of the transport, a
-// windowServer takes the messages with requests from the Layer. The requests of one rank are
-// carried out in the order in which they were sent.
+// A windowServer carries out the requests of other ranks. After each poll of the transport that has
+// found packets, a windowServer takes the messages with requests from the Layer. The requests of
+// one rank are carried out in the order in which they were sent.
 type windowServer struct {
 	senders []windowSender // by rank
 	landed  []int          // ranks with a request whose data has arrived after the announcement

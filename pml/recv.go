@@ -8,13 +8,14 @@ import (
 
 // Recv begins to receive a message into the slice "mem". A message matches if its sender is the
 // peer "from", and if its tag equals the argument "tag" in all bits that are set in the argument
-// "mask". If the argument "from" is nil, messages from any peer match. Recv receives the earliest
-// matching message. If several receives match a message, the receive that was posted first gets the
-// message. Receives from any peer should use at most four different masks in a Layer, because a
-// receive from any peer with a fifth mask searches all unreceived messages. The caller must not
-// access the slice "mem" until r is Done. The argument "now" of Recv is the current time. Recv
-// returns ErrBusy if r is in use. Recv returns ErrPeer if the connection to the peer has ended and
-// no unreceived message of the peer matches.
+// "mask". If the argument "from" is nil, messages from any peer match, or messages from the peers
+// in r.Among if r.Among is not nil. Recv receives the earliest matching message. If several
+// receives match a message, the receive that was posted first gets the message. Receives from any
+// peer should use at most four different masks in a Layer, because a receive from any peer with a
+// fifth mask searches all unreceived messages. The caller must not access the slice "mem" until r
+// is Done. The argument "now" of Recv is the current time. Recv returns ErrBusy if r is in use.
+// Recv returns ErrPeer if the connection to the peer has ended and no unreceived message of the
+// peer matches.
 //
 // A peer whose message has matched a receive from any peer must send the data in time. The time
 // limit is one minute, plus btl.Config.PeerTimeout, plus the transfer time of the data at 8 KiB/s.

@@ -16,12 +16,16 @@ import "slices"
 // the peer has sent so far. The ring buffer and the copies of a Conn together have at most as many
 // bytes as the window, and when the copies would exceed this bound, a ring buffer of the size of
 // the window replaces them (see the method "enlarge"). The size of the ring buffer is thus at most
-// ringBytesMin, or five times the bytes that the peer has sent, with messageBytes for each early
+// the sum of ringBytesMin, four times the bytes that the peer has sent, and costOf of each early
 // message. When half of the initial window has been received, no message is copied any more.
 
-// messageBytes is the maximum memory for a copied message in addition to its bytes: an object of
-// the type "message", an element of incoming.early, and what the allocator rounds up.
+// messageBytes is the memory for a copied message in addition to its bytes: an object of the type
+// "message", an element of incoming.early, and up to 16 bytes by which the allocator rounds up.
 const messageBytes = 128
+
+// costOf returns the maximum memory for the copy of a message of the given size, which the
+// allocator rounds up by at most a quarter and 16 bytes.
+func costOf(sizeBytes int) int { return sizeBytes + sizeBytes/4 + messageBytes }
 
 // A span is a range of early bytes, of which the ring buffer and the copies have a part each.
 type span struct {
@@ -53,7 +57,7 @@ func (l *copyList) join(other copyList) {
 // onEarly stores early bytes and returns true, or returns false if addEarly refuses the bytes.
 func (c *Conn) onEarly(at uint64, data []byte) bool {
 	s := span{from: at, to: at + uint64(len(data))}
-	cost := len(data) + messageBytes
+	cost := costOf(len(data))
 	reach := max(uint64(len(c.ring)), ringBytesMin, 2*(c.next+c.ahead+uint64(len(data))))
 	apart := s.to-c.read > reach && len(c.ring)+c.apart+cost <= int(c.window)
 	if apart {
@@ -120,7 +124,7 @@ func (c *Conn) takeIn(l copyList) {
 		return
 	}
 	for m := l.first; m != nil; m = m.next {
-		c.apart -= len(m.data) + messageBytes
+		c.apart -= costOf(len(m.data))
 		c.store(m.at, m.data)
 	}
 	c.count(len(c.ring) + c.apart)

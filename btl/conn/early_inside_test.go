@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+	"unsafe"
 
 	"gobtl/internal/testenv"
 )
@@ -12,7 +13,7 @@ import (
 type loner struct {
 	*Conn
 	t    *testing.T
-	came int // bytes that were given to it, and messageBytes for each message
+	came int // costOf of all messages that were given to it
 }
 
 func newLoner(t *testing.T, window int) *loner {
@@ -35,7 +36,7 @@ func (l *loner) give(from, to uint64) {
 	for i := range b {
 		b[i] = streamByte(from + uint64(i))
 	}
-	l.came += len(b) + messageBytes
+	l.came += costOf(len(b))
 	if !l.onData(from, b) {
 		l.t.Fatalf("the bytes %d to %d are refused", from, to)
 	}
@@ -51,8 +52,9 @@ func (l *loner) check() {
 		l.t.Fatalf("%d bytes of the ring buffer and %d of copies count as %d, %d and %d", ring, copied,
 			l.apart, l.held, l.n.held)
 	}
-	if ring > max(ringBytesMin, 5*l.came) || copied > l.came {
-		l.t.Fatalf("%d bytes of the ring buffer and %d of copies for %d bytes", ring, copied, l.came)
+	sent := int(l.next + l.ahead)
+	if ring > ringBytesMin+4*sent+l.came || copied > l.came {
+		l.t.Fatalf("%d bytes of the ring buffer and %d of copies for %d bytes", ring, copied, sent)
 	}
 	if l.held > int(l.window) {
 		l.t.Fatalf("%d bytes for a window of %d", l.held, l.window)
@@ -167,6 +169,30 @@ func TestCopiesWithinWindow(t *testing.T) {
 	}
 }
 
+// A copied message counts with at least the memory that the allocator takes for it. The test copies
+// the smallest message of each size class of the allocator.
+func TestCopyCounts(t *testing.T) {
+	const window, most = 1 << 20, 200_000
+	for size, class := 1, 0; size < most; size = class + 1 {
+		class = cap(append([]byte(nil), make([]byte, size)...))
+		l := newLoner(t, window)
+		l.give(uint64(window-size), window)
+		if l.copiedBytes() == 0 {
+			t.Fatalf("the message of %d bytes is not copied", size)
+		}
+		// An append at most doubles the capacity of incoming.early.
+		least := class + int(unsafe.Sizeof(message{})+2*unsafe.Sizeof(span{}))
+		if l.apart < least {
+			t.Errorf("the copy of %d bytes counts as %d, and takes at least %d", size, l.apart, least)
+		}
+		l.give(0, uint64(window-size))
+		l.take(window)
+		if l.apart != 0 || l.read != window {
+			t.Errorf("%d bytes are copied after %d bytes were read", l.apart, l.read)
+		}
+	}
+}
+
 // Many tiny messages cause memory in proportion to their number, in all orders: ranges with gaps
 // between them, one range that grows at its beginning, at both of its ends, or by closed gaps.
 func TestTinySpans(t *testing.T) {
@@ -214,7 +240,7 @@ func TestTinySpans(t *testing.T) {
 				}
 			})
 			runtime.ReadMemStats(&after)
-			l.came = count * (1 + messageBytes)
+			l.came = count * costOf(1)
 			l.check()
 			if got := int(after.TotalAlloc - before.TotalAlloc); got > min(5*l.came, 2*window)+ringBytesMin {
 				t.Errorf("%d bytes were allocated for %d messages", got, count)

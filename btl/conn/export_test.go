@@ -178,11 +178,11 @@ func (n *Node) Total() (bytes, sum int64) {
 	return bytes, sum
 }
 
-// copiedBytes is the memory of a Conn's copies.
+// copiedBytes is the maximum memory of a Conn's copies.
 func (c *Conn) copiedBytes() (sum int) {
 	for _, s := range c.early {
 		for m := s.copies.first; m != nil; m = m.next {
-			sum += cap(m.data) + messageBytes
+			sum += costOf(cap(m.data))
 		}
 	}
 	return sum

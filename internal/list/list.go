@@ -4,8 +4,8 @@
 //	+--> ends of the List <--> Node of a <--> Node of b <--> Node of c <--+
 //	+---------------------------------------------------------------------+
 //
-// A value with two Nodes can be in two lists at the same time. A Node must not be copied while it is
-// in a list, and a List must not be copied after its first use. All methods except Len and Check
+// A value with two Nodes can be in two lists at the same time. A Node must not be copied while it
+// is in a list, and a List must not be copied after its first use. All methods except Len and Check
 // take constant time. One goroutine owns a List and its Nodes.
 package list
 

@@ -68,10 +68,9 @@ func (pk Packs) packable(ep *Endpoint, f *Fragment) bool {
 		pk.fits(ep, int(f.size))
 }
 
-// packSend copies the packable fragment f to the endpoint's open Pack (shared packet), and reports
-// whether it has copied f. packSend returns false if f cannot share a packet at present, for
-// example because fragments are queued before f. After packSend has returned true, the caller still
-// owns the descriptor of f unless f.signal is set.
+// packSend copies the packable fragment f to the endpoint's open Pack, and reports whether f can
+// share a packet at present. It cannot, for example, if fragments are queued before f. After
+// packSend has returned true, the caller still owns the descriptor of f unless f.signal is set.
 func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
 	if !ep.overtakes(nil) || ep.ID.State != StateConnected {
 		return false
@@ -118,8 +117,7 @@ func (pk Packs) packData(ep *Endpoint, tag uint8, data []byte) bool {
 // soon as it contains postFirst fragments, even if it is not full.
 const postFirst = 16
 
-// postEarly posts the open shared packet of an endpoint over a reliable fabric if the packet
-// contains enough fragments, even if it is not full.
+// postEarly posts the open Pack of an endpoint over a reliable fabric if it has enough fragments.
 func (pk Packs) postEarly(ep *Endpoint) {
 	s := ep.Counts
 	if next := ep.Rcv.Expected(); s.postSince != next || s.postAt == 0 {
@@ -135,9 +133,8 @@ func (pk Packs) postEarly(ep *Endpoint) {
 	}
 }
 
-// packRoom ensures that the open shared packet (Pack), if there is one, has room for a fragment of
-// sizeBytes. If the open Pack has too little room, packRoom seals it and adds it to the channel's
-// batch. packRoom returns false if the batch has no room for the Pack, and true otherwise.
+// packRoom ensures that an open Pack has room for a fragment of sizeBytes. If the Pack has too
+// little room, packRoom seals it. packRoom returns false if the batch has no room for the Pack.
 func (pk Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.Fits(sizeBytes, pk.packBytesMax(ep)) {
 		return true
@@ -219,6 +216,9 @@ func (pk Packs) sendPack(ep *Endpoint) int {
 func (pk Packs) SendPacks() {
 	for turn := pk.Sched.Fresh(); turn != nil && pk.Sched.Packs > 0; {
 		next, ep := turn.Next(), turn.Owner
+		if next == &ep.large.Flow { // has no Pack, and Rearm may remove it from the list
+			next = next.Next()
+		}
 		if f := &ep.small; turn == &f.Flow && ep.pack.Open() {
 			n := pk.sealPack(ep)
 			f.Charge(n)

@@ -20,8 +20,8 @@ func (f *Flow[E]) Init(owner E, deficitBytes int) {
 	*f = Flow[E]{Owner: owner, Deficit: deficitBytes}
 }
 
-// Next returns the flow (send queue) after flow f in its list, or nil if f is the last flow or is not
-// listed.
+// Next returns the flow (send queue) after flow f in its list, or nil if f is the last flow or is
+// not listed.
 func (f *Flow[E]) Next() *Flow[E] { return f.at.Next() }
 
 // Listed reports whether a RoundRobin lists the flow.

@@ -47,8 +47,8 @@ func TestNoPutBegins(t *testing.T) {
 	}
 }
 
-// A receiver that does not acknowledge a put, while the transport does not end the connection to it,
-// holds the sender for a bounded time only.
+// A receiver that does not acknowledge a put holds the sender for a bounded time only, even if the
+// transport does not end the connection.
 func TestPutNeverAcknowledged(t *testing.T) {
 	const timeout = 100 * time.Millisecond // the transport's time-out is much longer
 	w := newSimWorld(t, 43, 1)

@@ -11,15 +11,26 @@ import (
 // If a peer answers each copy of a packet by a Nack that no peer has a reason to send, the packet
 // is not acknowledged, and the peer is dead after the dead time-out.
 func TestEndlessNacks(t *testing.T) {
-	for name, c := range map[string]struct{ first, then uint8 }{
-		"no memory for a message of one packet": {frag.NackMemory, frag.NackMemory},
-		"no handler for a Void":                 {frag.NackNoHandler, frag.NackNoHandler},
-		"no memory for a Void":                  {frag.NackNoHandler, frag.NackMemory},
+	for name, c := range map[string]struct {
+		first, then uint8
+		putBytes    int // of a put; 0: a message of one byte
+	}{
+		"no memory for a message of one packet": {frag.NackMemory, frag.NackMemory, 0},
+		"no handler for a Void":                 {frag.NackNoHandler, frag.NackNoHandler, 0},
+		"no memory for a Void":                  {frag.NackNoHandler, frag.NackMemory, 0},
+		"no memory for a small put":             {frag.NackMemory, frag.NackMemory, 1},
+		"no memory for a large put":             {frag.NackMemory, frag.NackMemory, 100_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, s := newStranger(t, apart())
 			ep := s.connect()
-			sendOrFail(t, ep, 1, []byte("x"))
+			if c.putBytes == 0 {
+				sendOrFail(t, ep, 1, []byte("x"))
+			} else if f, err := ep.PreparePut(make([]byte, c.putBytes), 1, 0); err != nil {
+				t.Fatal(err)
+			} else if _, err := ep.Send(ep.Now(), f); err != nil {
+				t.Fatal(err)
+			}
 			reason, nacks := c.first, 0
 			for end := l.now.Add(6 * s.m.Config().PeerTimeout); l.now < end && ep.Err() == nil; {
 				l.step(5 * time.Millisecond)

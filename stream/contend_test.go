@@ -121,6 +121,87 @@ func TestReceiverNamedDuringHandshake(t *testing.T) {
 	}
 }
 
+// Two receivers of one module get the streams of two senders of one port, although the line of the
+// first receiver came from another network of its host.
+func TestReceiversFromTwoNetworks(t *testing.T) {
+	cfg := Config{Messages: 100}
+	c := newContest(t, cfg)
+	c.w.far(c.w.tx, c.w.rx[0])
+	other := c.w.receiver(c.w.rx[0], cfg, 78)
+	other.send(c.w.tx, cfg, 98)
+	c.w.rx[0].after = func() { c.read(); other.read() }
+	if err := c.tx.addReceiver(lineOf(c.rx, "192.0.2.2")); err != nil {
+		t.Fatal(err)
+	}
+	c.run(againTime)
+	if err := other.tx.addReceiver(lineOf(other.rx, honestHost)); err != nil {
+		t.Fatal(err)
+	}
+	c.w.tx.ctl.Kick()
+	for _, s := range []*simStream{c.simStream, other} {
+		s.whole(5*time.Second, 100)
+	}
+}
+
+// A receiver whose whole line another host has sent first gets its stream over a slow path.
+func TestReceiverWhoseLineOtherHostSent(t *testing.T) {
+	for _, state := range []linkState{linkConnecting, linkGreeted} {
+		cfg := Config{Mode: Unreliable, Messages: 100, Grace: 2 * otherHostTime}
+		c := newContest(t, cfg)
+		honest := c.w.rx[0]
+		// The handshake and the probes of the data address take longer than those of another host may.
+		slow := sim.Path{Delay: otherHostTime * 2 / 3}
+		if state == linkGreeted {
+			slow.Delay = otherHostTime / 4 // such a handshake is complete in time
+		}
+		c.w.nw.SetPath(c.w.tx.ctl, honest.ctl, slow)
+		c.w.nw.SetPath(honest.ctl, c.w.tx.ctl, slow)
+		c.w.nw.SetPath(c.w.tx.data, honest.data, sim.Path{Delay: otherHostTime * 9 / 10})
+		if err := c.tx.addReceiver(lineOf(c.rx, liarsHost)); err != nil {
+			t.Fatal(err)
+		}
+		c.w.tx.ctl.Kick()
+		c.w.until(time.Minute, func() bool { return c.tx.links[0].state == state })
+		if err := c.tx.addReceiver(lineOf(c.rx, honestHost)); err != nil {
+			t.Fatalf("from its own host: %v", err)
+		}
+		c.w.tx.ctl.Kick()
+		c.whole(30*time.Second, 100)
+	}
+}
+
+// A receiver that comes again does not raise the number of probes to a data address that is not of
+// its host.
+func TestComesAgainDuringProbes(t *testing.T) {
+	cfg := Config{Mode: Unreliable, Messages: 100}
+	c := newContest(t, cfg)
+	c.w.move(c.w.rx[0], honestHost)
+	c.w.hosts[c.w.rx[0].data.Index()] = "192.0.2.2"
+	probes := 0
+	c.w.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+		drop := d.To.Node == c.w.rx[0].data.Index()
+		if drop {
+			probes++
+		}
+		return sim.Verdict{Drop: drop}
+	})
+	if err := c.tx.addReceiver(lineOf(c.rx, honestHost)); err != nil {
+		t.Fatal(err)
+	}
+	c.w.tx.ctl.Kick()
+	k := c.tx.links[0]
+	c.w.until(time.Minute, func() bool { return k.state == linkProving })
+	for k.state == linkProving {
+		if err := c.tx.addReceiver(lineOf(c.rx, honestHost)); err != nil {
+			t.Fatal(err)
+		}
+		c.run(againTime)
+	}
+	if probes != otherHostProbesMax {
+		t.Errorf("%d probes, want %d", probes, otherHostProbesMax)
+	}
+}
+
 // A receiver that names another of its addresses is only told to try again while a line of another
 // host is there, and gets its stream although that host repeats its line all the time.
 func TestReceiverOfTwoNetworksNamedByOtherHost(t *testing.T) {

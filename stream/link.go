@@ -74,7 +74,8 @@ type link struct {
 	placed, told  uint64
 	puts          [putsMax]put // circular buffer of the puts [putLo, putHi)
 	putLo, putHi  uint64
-	busy          bool // the transport had no room for the latest put
+	movedAt       mono.Time // latest time of an acknowledged put, or of a put without puts before it
+	busy          bool      // the transport had no room for the latest put
 	flushing      bool
 	flushed       bool
 }

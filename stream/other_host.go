@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"time"
 
 	"gobtl/internal/mono"
@@ -126,9 +125,10 @@ func (e *Engine) ofOtherHost(id Identity) (bool, error) {
 // contend decides between the identity of a receiver and links to the same module whose address is
 // not validated yet. Such a link is possibly caused by a host that has named the module of another
 // host, with a wrong data address or with a wrong key. An identity that came from the host that it
-// names displaces the links that other hosts have caused and whose handshake is not complete.
-// Otherwise the receiver must try again later, and contend returns an error that wraps ErrTaken. If
-// the handshake is complete, the module itself soon refuses a wrong key.
+// names displaces the links with other addresses that other hosts have caused and whose handshake
+// is not complete. Otherwise the receiver must try again later, and contend returns an error that
+// wraps ErrTaken. When a handshake with the right addresses is complete, the module itself soon
+// refuses a wrong key.
 func (s *Sender) contend(id Identity) error {
 	otherHost, err := s.e.ofOtherHost(id)
 	if err != nil {
@@ -145,22 +145,42 @@ func (s *Sender) contend(id Identity) error {
 	return nil
 }
 
-// displace ends all incomplete handshakes with a module that another host has named.
+// displace ends the incomplete handshakes with a module that another host has named, if the other
+// host has named the module with other addresses. With the same addresses, the handshake completes.
 func (e *Engine) displace(module []byte) {
 	for _, s := range e.sending {
 		for _, k := range s.links {
-			if k.state == linkConnecting && k.otherHost && k.ep.IsModule(module) {
+			if k.state == linkConnecting && k.otherHost && k.ep.IsModule(module) &&
+				!bytes.Equal(k.name, module) {
 				k.abandon(RefusedTaken, errTaken)
 			}
 		}
 	}
 }
 
-// The method "has" reports whether the sender has a link to the receiver with the given identity.
-func (s *Sender) has(id Identity) bool {
-	return slices.ContainsFunc(s.links, func(k *link) bool {
-		return k.state != linkDone && k.to == id.Key && bytes.Equal(k.name, id.Name)
-	})
+// linkTo returns the sender's link to the receiver with the given identity, or nil.
+func (s *Sender) linkTo(id Identity) *link {
+	for _, k := range s.links {
+		if k.state != linkDone && k.to == id.Key && bytes.Equal(k.name, id.Name) {
+			return k
+		}
+	}
+	return nil
+}
+
+// again handles the identity of the link's receiver when it comes again. The first such identity
+// possibly came from another host, which has copied it. If the new one came from the host that it
+// names, the time limits for addresses of other hosts no longer apply to the link. The limit for
+// probes stays if they have begun, because the data address can be that of a third host.
+func (k *link) again(id Identity) error {
+	if !k.otherHost || k.state >= linkProving {
+		return nil
+	}
+	otherHost, err := k.s.e.ofOtherHost(id)
+	if err == nil && !otherHost {
+		k.otherHost, k.from = false, id.from
+	}
+	return err
 }
 
 // allowData reports whether the rate limit allows probes to the data address that the receiver has

@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"gobtl/btl"
 	"gobtl/internal/mono"
@@ -63,6 +64,7 @@ func (e *Engine) putDone(f *btl.Fragment, err error) {
 	k := e.links[f.Context>>linkShift]
 	k.s.underWay--
 	k.puts[f.Context%putsMax].done = true
+	k.movedAt = e.now
 	for k.putLo < k.putHi && k.puts[k.putLo%putsMax].done {
 		if err == nil && k.state == linkReady {
 			k.placed = k.puts[k.putLo%putsMax].end
@@ -242,6 +244,9 @@ func (k *link) put(from uint64, messages int, mem []byte) bool {
 	handle, offset := k.handles[at/k.blockMessages], at%k.blockMessages
 	f, err := k.ep.PreparePut(mem, handle, offset*uint64(s.ring.geo.MessageBytes))
 	if err == nil {
+		if k.putLo == k.putHi {
+			k.movedAt = s.e.now
+		}
 		i := k.putHi % putsMax
 		f.Signal, f.OnDone = true, s.e.onDone
 		f.Context = uint64(k.number)<<linkShift | i
@@ -311,18 +316,37 @@ func (k *link) skipTo(ordinal uint64) bool {
 // ErrStalled is that the receiver gives no credit, because its reader has released no region. A
 // message that has credit, but is delayed by the rate limit, by the transport or by unacknowledged
 // puts, does not count as stalled. The transport itself ends the connection to a receiver that does
-// not acknowledge packets.
+// not acknowledge packets, except while the receiver reports a lack of memory for a message of
+// another stream. Therefore watch also ends the link if no put has completed for a long time
+// (putTime).
 func (k *link) watch(now mono.Time) {
 	inFlight := k.putLo < k.putHi
+	if inFlight && now.Sub(k.movedAt) > k.putTime() {
+		k.stalled(fmt.Errorf("%w: the receiver acknowledges no message", ErrStalled))
+		return
+	}
 	if !k.find() || k.ordinal() < k.credit && (inFlight || k.busy || k.pace.budget(now) == 0) {
 		k.heard = now
 		return
 	}
 	if now.Sub(k.heard) > k.s.cfg.Timeout {
-		err := fmt.Errorf("%w: no free region for %v", ErrStalled, k.s.cfg.Timeout)
-		k.s.e.abort(k.ep, k.s.key, "", err.Error())
-		k.fail(err)
+		k.stalled(fmt.Errorf("%w: no free region for %v", ErrStalled, k.s.cfg.Timeout))
 	}
+}
+
+// The method "stalled" tells the receiver that the stream to it ends with err, and ends the link.
+func (k *link) stalled(err error) {
+	k.s.e.abort(k.ep, k.s.key, "", err.Error())
+	k.fail(err)
+}
+
+// putBytesPerSecond is the speed of the slowest path on which a put has enough time.
+const putBytesPerSecond = 8 << 10
+
+// putTime returns the longest time for the completion of the oldest put.
+func (k *link) putTime() time.Duration {
+	size := time.Duration(k.puts[k.putLo%putsMax].size)
+	return endTimeouts*k.s.cfg.Timeout + size*time.Second/putBytesPerSecond
 }
 
 // register registers the ring with the fabric until the stream ends, so that the fabric can send

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"gobtl/fabric/sim"
+	"gobtl/frag"
 )
 
 // TestPutsOfARing: however small the receiver's ring is, several puts fill it, so that the sender
@@ -41,5 +44,30 @@ func TestNoPutBegins(t *testing.T) {
 	w.until(3*time.Second, func() bool { return s.tx.state == stateDone })
 	if !errors.Is(s.tx.err, ErrStalled) {
 		t.Error(s.tx.err)
+	}
+}
+
+// A receiver that does not acknowledge a put holds the sender for a bounded time only, even if the
+// transport does not end the connection.
+func TestPutNeverAcknowledged(t *testing.T) {
+	const timeout = 100 * time.Millisecond // the transport's time-out is much longer
+	w := newSimWorld(t, 43, 1)
+	s := w.open(Config{
+		Messages: 1 << 40, BitsPerSecond: 3000 * 8 * 1000, Timeout: timeout, Grace: timeout,
+	}, Geometry{3000, 4, 8}, 0)
+	w.until(time.Minute, func() bool { return s.rx.stats.Datagrams > 20 })
+	w.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+		var h frag.Header
+		_, err := frag.Decode(d.Data, &h)
+		return sim.Verdict{
+			Drop: err == nil && d.From.Node == w.tx.ctl.Index() && h.Flags&frag.FlagPut != 0,
+		}
+	})
+	began := w.nw.Now()
+	w.until(time.Minute, func() bool { return s.tx.state == stateDone })
+	most := 2 * endTimeouts * timeout
+	took := w.nw.Now().Sub(began)
+	if !errors.Is(s.tx.err, ErrStalled) || took < endTimeouts*timeout || took > most {
+		t.Errorf("after %v: %v", took, s.tx.err)
 	}
 }

@@ -376,6 +376,7 @@ func (r *Receiver) written() (sum uint64) {
 // sender.
 func (r *Receiver) report(now mono.Time) {
 	r.asm.finish()
+	r.e.stall.leave(r, now) // the remaining datagrams of the stream are dropped
 	r.state, r.doneAt = stateEnding, now
 	r.dropsAt = 0
 	r.publish(now)

@@ -117,13 +117,14 @@ func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) 
 }
 
 // addReceiver begins the connection to a receiver. If the sender has a link to the same receiver
-// already, addReceiver does nothing, because the receiver may have missed an earlier answer.
+// already, addReceiver begins no other connection and returns nil, because the receiver may have
+// missed an earlier answer.
 func (s *Sender) addReceiver(id Identity) error {
-	switch {
+	switch k := s.linkTo(id); {
 	case id.Role != RoleReceiver:
 		return fmt.Errorf("%w: of a %s, not of a receiver", ErrIdentity, id.Role)
-	case s.has(id):
-		return nil
+	case k != nil:
+		return k.again(id)
 	case s.state >= stateEnding:
 		return ErrClosed
 	case s.state == stateRunning && s.cfg.Mode == Reliable:

@@ -111,7 +111,7 @@ func (r *Receiver) allowForStops(now mono.Time) {
 	}
 }
 
-// leave removes a receiver whose stream has ended.
+// leave removes a receiver that takes no more datagrams.
 func (s *stall) leave(r *Receiver, now mono.Time) {
 	s.end(r, now)
 	if i := slices.Index(s.turns, r); i >= 0 {

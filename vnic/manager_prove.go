@@ -16,7 +16,8 @@ const (
 	// being verified.
 	proveLook = 2 * time.Millisecond
 	// roundsPerPass is the largest number of due rounds of a pass. The Prover has buffers for the
-	// datagrams of that many rounds.
+	// datagrams of that many rounds, if all earlier sends are complete. A datagram without a buffer is
+	// dropped, and the next round of its verification repeats it.
 	roundsPerPass = ProverBuffers / 2 / LanesMax
 )
 

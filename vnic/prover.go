@@ -21,8 +21,9 @@ type Prover struct {
 	out    [proofsPerPass]fabric.Completion
 }
 
-// proofsPerPass is the largest number of completions that one call of poll reads.
-const proofsPerPass = 64
+// proofsPerPass is the largest number of completions that one call of poll reads. That is one for
+// each buffer, so that after a call of poll only buffers that the fabric still uses are not free.
+const proofsPerPass = ProverBuffers
 
 // NewProver returns a Prover on the domain "dom". The domain must have ProverBuffers buffers of
 // ProofBytes or more. Closing the Prover also closes the domain. The function "random" must return

@@ -21,7 +21,12 @@ type provingDesk struct {
 
 func newProvingDesk(t *testing.T) *provingDesk {
 	t.Helper()
-	nw, err := sim.New(sim.Config{Seed: 1})
+	return newProvingDeskOf(t, sim.Config{Seed: 1})
+}
+
+func newProvingDeskOf(t *testing.T, cfg sim.Config) *provingDesk {
+	t.Helper()
+	nw, err := sim.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,6 +198,40 @@ func TestProvingsOfMany(t *testing.T) {
 		}
 		if at := d.manager.proveAt(d.now); at != mono.Never {
 			t.Errorf("%d strangers: a pass is due without work", strangers)
+		}
+	}
+}
+
+// TestProverBuffers: after one poll, the buffers of all complete sends are free, although all
+// receive buffers are full as well.
+func TestProverBuffers(t *testing.T) {
+	d := newProvingDeskOf(t, sim.Config{Seed: 1, InjectBytes: -1})
+	p, silent := d.manager.prover, d.end("silent")
+	to, err := p.dom.Insert(silent.ep.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const datagrams = ProverBuffers / 2
+	if len(p.free) != datagrams || datagrams < roundsPerPass*LanesMax {
+		t.Fatalf("%d buffers for %d rounds", len(p.free), roundsPerPass)
+	}
+	own, err := p.dom.Insert(p.ep.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []fabric.Addr{own, to} { // the datagrams to itself fill the receive buffers
+		for range datagrams {
+			p.send(a, 7, 7)
+		}
+		if len(p.free) != 0 {
+			t.Fatalf("%d of %d buffers are free after the sends", len(p.free), datagrams)
+		}
+		d.nw.RunUntil(d.nw.Now().Add(time.Second))
+		received := 0
+		n, err := p.poll(func(fabric.Addr, uint64, uint64) { received++ })
+		if err != nil || len(p.free) != datagrams {
+			t.Errorf("%d completions, %d datagrams, %d of %d buffers are free: %v", n, received,
+				len(p.free), datagrams, err)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"gobtl/btl"
@@ -82,6 +84,12 @@ func hostsOf(t *testing.T, r *Runner, good *btl.Endpoint) {
 				return "good"
 			}
 			return "bad"
+		}
+		eps := slices.Collect(maps.Keys(r.posts.of))
+		clear(r.posts.of)
+		clear(r.posts.hosts)
+		for _, ep := range eps {
+			r.posts.know(ep)
 		}
 		return nil
 	})

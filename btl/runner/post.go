@@ -44,9 +44,9 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 // Post sends a copy of data, like SendBuffered, and never waits: if too many earlier messages are
 // queued, Post returns ErrAgain. Post must be called only in callbacks and in functions given to
 // Do. The handler of a peer's first message runs before the peer's EventConnected. Until that
-// event, SendBuffered does not know the host of the peer, and Post does. While the messages to other
-// hosts have reached their common bound, SendBuffered therefore returns ErrAgain where Post does
-// not.
+// event, Post knows the host of the peer, and SendBuffered does not. If the messages to other hosts
+// have then reached the common limit, SendBuffered returns ErrAgain after one small message, and
+// Post does not.
 func (r *Runner) Post(ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	if err := r.mayPost(ep, tag, data); err != nil {
 		return err
@@ -82,11 +82,12 @@ func (r *Runner) mayPost(ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 // limit the posts of one endpoint, and the constants postsAllMax and postsAllBytesMax limit the
 // posts of all endpoints together. If a limit is reached, SendBuffered waits. When the posts of all
 // endpoints reach a limit, the endpoints of one host may have at most twice the limit minus the
-// posts of all endpoints, so that one host with many endpoints cannot exclude other hosts. The first
-// host can reach the limit, the second host can then have half of the limit, the third host a
-// quarter, and so on. All hosts together reach at most twice the limit. There are two exceptions. An
-// endpoint without posts may always have one post of at most postsFreeBytes. A post may have any
-// size if there is no other post.
+// posts of all endpoints, so that one host with many endpoints cannot exclude other hosts.
+//
+// The first host can reach the limit, the second host can then have half of the limit, the third
+// host a quarter, and so on. All hosts together reach at most twice the limit. There are two
+// exceptions. An endpoint without posts may always have one post of at most postsFreeBytes. A post
+// may have any size if there is no other post.
 const (
 	postsMax         = 1024
 	postsBytesMax    = 4 << 20 // a single post may be larger

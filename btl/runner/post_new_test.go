@@ -59,8 +59,8 @@ func (c *crowd) fill(t *testing.T) {
 // crowded is the number of endpoints that reach the limit on all posts.
 const crowded = postsAllMax/postsMax + 1
 
-// The posts to one host have reached the limit. An endpoint of another host, which has had no posts,
-// gets its share at once: a large post, and more than one.
+// The posts to one host have reached the limit. An endpoint of another host, which has had no
+// posts, gets its share at once: large posts, and more than one.
 func TestPostsOfNewEndpoint(t *testing.T) {
 	rs := openRunners(t, crowded+2, func(_ int, m *btl.Module) {
 		mustHandleTag(t, m, 3, func(*btl.Endpoint, btl.Tag, []byte) {})
@@ -155,6 +155,28 @@ func wantForgotten(t *testing.T, eps []*btl.Endpoint, r *Runner) {
 		defer r.posts.mu.Unlock()
 		return len(r.posts.of) == 0 && len(r.posts.hosts) == 0 && r.posts.all == postCount{}
 	})
+}
+
+// A refused Post to an endpoint that has ended leaves nothing.
+func TestPostToEndedEndpoint(t *testing.T) {
+	rs := openRunners(t, crowded+2, func(_ int, m *btl.Module) {
+		mustHandleTag(t, m, 3, func(*btl.Endpoint, btl.Tag, []byte) {})
+	})
+	c := openCrowd(t, rs)
+	ended := connectTo(t, c.Runner, rs[crowded+1])
+	c.do(t, ended.Abort)
+	eventually(t, "the endpoint to be forgotten", func() bool {
+		c.posts.mu.Lock()
+		defer c.posts.mu.Unlock()
+		return len(c.posts.of) == crowded
+	})
+	c.do(t, func() {
+		c.fill(t)
+		if err := c.Post(ended, 3, make([]byte, 2*postsFreeBytes)); !errors.Is(err, btl.ErrAgain) {
+			t.Errorf("a large post beyond the limit, to an endpoint that has ended: %v", err)
+		}
+	})
+	wantForgotten(t, c.eps, c.Runner)
 }
 
 // Nothing is left of an endpoint that has ended, whether it has had posts or not.

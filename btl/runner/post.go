@@ -17,7 +17,7 @@ import (
 func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag,
 	data []byte,
 ) error {
-	if err := r.mayPost(ep, tag, data); err != nil {
+	if err := mayPost(r, ep, tag, data); err != nil {
 		return err
 	}
 	if err := endOf(ctx); err != nil {
@@ -30,7 +30,7 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 		r.offer(c)
 		return r.await(ctx, c, true)
 	}
-	if r.leaveBehind(c) {
+	if c.leaveBehind() {
 		r.nudge()
 		return nil
 	}
@@ -48,7 +48,7 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 // have then reached the common limit, SendBuffered returns ErrAgain after one small message, and
 // Post does not.
 func (r *Runner) Post(ep *btl.Endpoint, tag btl.Tag, data []byte) error {
-	if err := r.mayPost(ep, tag, data); err != nil {
+	if err := mayPost(r, ep, tag, data); err != nil {
 		return err
 	}
 	if ep.Connected() {
@@ -56,7 +56,7 @@ func (r *Runner) Post(ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	}
 	c := r.newCall(callPost)
 	c.ep, c.tag, c.data = ep, tag, data
-	if !r.leaveBehind(c) {
+	if !c.leaveBehind() {
 		c.recycle()
 		return btl.ErrAgain
 	}
@@ -64,8 +64,8 @@ func (r *Runner) Post(ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	return nil
 }
 
-// mayPost returns an error if a message cannot be sent through the endpoint at any time.
-func (r *Runner) mayPost(ep *btl.Endpoint, tag btl.Tag, data []byte) error {
+// The function "mayPost" returns an error if a message can never be sent through the endpoint.
+func mayPost(r *Runner, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	if err := r.mine(ep); err != nil {
 		return err
 	}
@@ -266,13 +266,13 @@ func (p *posts) forget(ep *btl.Endpoint, n *poster) {
 
 // leaveBehind copies the data of a post, puts the post into the inbox (the queue of calls), and
 // returns true, or returns false if a limit on posts is reached.
-func (r *Runner) leaveBehind(c *call) bool {
-	if !r.posts.add(c.ep, len(c.data)) {
+func (c *call) leaveBehind() bool {
+	if !c.r.posts.add(c.ep, len(c.data)) {
 		return false
 	}
 	c.own = append(c.own[:0], c.data...)
 	c.data, c.left = c.own, true
 	c.state.Store(callAbandoned)
-	r.inbox.push(c)
+	c.r.inbox.push(c)
 	return true
 }

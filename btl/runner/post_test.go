@@ -12,7 +12,7 @@ import (
 func leaves(r *Runner, ep *btl.Endpoint, data []byte) bool {
 	c := r.newCall(callPost)
 	c.ep, c.tag, c.data = ep, 3, data
-	if r.leaveBehind(c) {
+	if c.leaveBehind() {
 		return true
 	}
 	c.recycle()

@@ -256,7 +256,7 @@ func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 	}
 	var msg [headBytes]byte
 	h.put(msg[:])
-	return n.r.SendBuffered(context.Background(), peer, n.cfg.Tag, msg[:])
+	return n.r.Post(peer, n.cfg.Tag, msg[:])
 }
 
 // mayAnswer reports whether the limits on unacknowledged answers allow one more answer, of the

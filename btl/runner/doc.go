@@ -20,7 +20,7 @@
 //	layer.go       the functions that a protocol on a Runner provides
 //	api.go         Do, Connect, Send, Put, Flush, Await, Start
 //	remote.go      PutNotice, Get, Atomic
-//	post.go        SendBuffered, messages for which no goroutine waits
+//	post.go        SendBuffered, Post, messages for which no goroutine waits
 //	call.go        the request of one goroutine, and its states
 //	refused.go     calls for which there was no resource yet
 //	wake.go        a call drives, sleeps, is woken, hands the token over

@@ -28,7 +28,9 @@ func (r *Runner) attach(layers []Layer, onEvent func(*btl.Endpoint, btl.Event, e
 	}
 	r.m.OnEndpoint(func(ep *btl.Endpoint, ev btl.Event, err error) {
 		r.connected(ep, err)
-		if ev != btl.EventConnected {
+		if ev == btl.EventConnected {
+			r.posts.know(ep)
+		} else {
 			r.posts.lost(ep)
 		}
 		for _, l := range layers {

@@ -11,20 +11,14 @@ import (
 
 // SendBuffered sends a copy of data without waiting for the peer, like MPI's buffered send.
 // SendBuffered returns when the Runner or the transport has accepted the message, and a later Flush
-// reports whether the message has arrived. SendBuffered waits if no send buffers are free, or if
-// too many earlier messages to the peer are queued. Inside a callback, SendBuffered returns
-// ErrAgain instead of waiting.
+// reports whether the message has arrived. SendBuffered waits if no send buffers are free, if too
+// many earlier messages to the peer are queued, or if too many earlier messages to all peers are
+// queued. Inside a callback, SendBuffered returns ErrAgain instead of waiting.
 func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag,
 	data []byte,
 ) error {
-	if err := r.mine(ep); err != nil {
+	if err := mayPost(r, ep, tag, data); err != nil {
 		return err
-	}
-	if tag > btl.TagMax {
-		return btl.ErrTag
-	}
-	if most := r.limits.FragmentBytesMax; len(data) > most {
-		return fmt.Errorf("%w: %d bytes, at most %d", btl.ErrTooLarge, len(data), most)
 	}
 	if err := endOf(ctx); err != nil {
 		return err
@@ -36,7 +30,7 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 		r.offer(c)
 		return r.await(ctx, c, true)
 	}
-	if r.leaveBehind(c) {
+	if c.leaveBehind() {
 		r.nudge()
 		return nil
 	}
@@ -47,12 +41,53 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 	return err
 }
 
+// Post sends a copy of data, like SendBuffered, and never waits: if too many earlier messages are
+// queued, Post returns ErrAgain. Post must be called only in callbacks and in functions given to
+// Do. The handler of a peer's first message runs before the peer's EventConnected. Until that
+// event, Post knows the host of the peer, and SendBuffered does not. If the messages to other hosts
+// have then reached the common limit, SendBuffered returns ErrAgain after one small message, and
+// Post does not.
+func (r *Runner) Post(ep *btl.Endpoint, tag btl.Tag, data []byte) error {
+	if err := mayPost(r, ep, tag, data); err != nil {
+		return err
+	}
+	if ep.Connected() {
+		r.posts.know(ep)
+	}
+	c := r.newCall(callPost)
+	c.ep, c.tag, c.data = ep, tag, data
+	if !c.leaveBehind() {
+		c.recycle()
+		return btl.ErrAgain
+	}
+	r.nudge()
+	return nil
+}
+
+// The function "mayPost" returns an error if a message can never be sent through the endpoint.
+func mayPost(r *Runner, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
+	if err := r.mine(ep); err != nil {
+		return err
+	}
+	if tag > btl.TagMax {
+		return btl.ErrTag
+	}
+	if most := r.limits.FragmentBytesMax; len(data) > most {
+		return fmt.Errorf("%w: %d bytes, at most %d", btl.ErrTooLarge, len(data), most)
+	}
+	return nil
+}
+
 // A post is a copied message for which no goroutine waits. The constants postsMax and postsBytesMax
 // limit the posts of one endpoint, and the constants postsAllMax and postsAllBytesMax limit the
 // posts of all endpoints together. If a limit is reached, SendBuffered waits. When the posts of all
 // endpoints reach a limit, the endpoints of one host may have at most twice the limit minus the
-// posts of all endpoints, so that one host with many endpoints cannot exclude other hosts. An
-// endpoint without posts may always have one post of at most postsFreeBytes.
+// posts of all endpoints, so that one host with many endpoints cannot exclude other hosts.
+//
+// The first host can reach the limit, the second host can then have half of the limit, the third
+// host a quarter, and so on. All hosts together reach at most twice the limit. There are two
+// exceptions. An endpoint without posts may always have one post of at most postsFreeBytes. A post
+// may have any size if there is no other post.
 const (
 	postsMax         = 1024
 	postsBytesMax    = 4 << 20 // a single post may be larger
@@ -63,13 +98,14 @@ const (
 
 // The type "posts" counts the posts (copied messages for which no goroutine waits) of each
 // endpoint, of each host, and of all endpoints. Any goroutine may add posts, but only the goroutine
-// that owns the module knows the host of an endpoint. Until this goroutine calls the method
-// "learn", the posts of a new endpoint count for the host "strange".
+// that owns the module knows the host of an endpoint. This goroutine calls the method "know" when
+// an endpoint has connected. The posts of other endpoints count for the host "strange" until this
+// goroutine calls the method "learn".
 type posts struct {
 	hostOf func(*btl.Endpoint) string // Endpoint.PeerHost
 
 	mu        sync.Mutex                // guards the fields below
-	of        map[*btl.Endpoint]*poster // endpoints that have, or have had, posts
+	of        map[*btl.Endpoint]*poster // endpoints that are connected, or have or have had posts
 	hosts     map[string]*postingHost   // hosts of these endpoints, without strange
 	all       postCount                 // sum of all posts
 	strange   postingHost
@@ -112,19 +148,26 @@ func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 		return false
 	}
 	if n == nil {
-		if p.of == nil {
-			p.of = make(map[*btl.Endpoint]*poster)
-		}
-		n = &poster{host: host}
-		p.of[ep] = n
+		n = p.stranger(ep)
 		p.strangers = append(p.strangers, ep)
 	}
 	p.charge(n, 1, bytes)
 	return true
 }
 
-// mayAdd reports whether the limits on the posts of all endpoints allow a host one more post. New
-// endpoints, whose hosts are not known yet, may have no posts beyond the limits.
+// The method "stranger" makes the state of an endpoint whose host is not known yet. The caller
+// holds mu.
+func (p *posts) stranger(ep *btl.Endpoint) *poster {
+	if p.of == nil {
+		p.of = make(map[*btl.Endpoint]*poster)
+	}
+	n := &poster{host: &p.strange}
+	p.of[ep] = n
+	return n
+}
+
+// mayAdd reports whether the limits on the posts of all endpoints allow a host one more post.
+// Endpoints whose hosts are not known yet may have no posts beyond the limits.
 func (p *posts) mayAdd(h *postingHost, bytes int) bool {
 	known := h != &p.strange
 	return (p.all.count < postsAllMax || known && h.count < 2*postsAllMax-p.all.count) &&
@@ -139,31 +182,51 @@ func (p *posts) charge(n *poster, count, bytes int) {
 	p.all.add(count, bytes)
 }
 
+// The method "know" finds the host of an endpoint, which may have no posts. The endpoint must be
+// connected, or its event EventConnected must be the current event: the later event of its end
+// frees the state (see the method "lost"). The caller must own the module.
+func (p *posts) know(ep *btl.Endpoint) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.of[ep]
+	if n == nil {
+		n = p.stranger(ep)
+	}
+	p.place(ep, n)
+}
+
 // The method "learn" finds the hosts of new endpoints with posts. The caller must own the module.
 func (p *posts) learn() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, ep := range p.strangers {
-		n := p.of[ep]
-		if n == nil || n.host != &p.strange {
-			continue
+		if n := p.of[ep]; n != nil {
+			p.place(ep, n)
 		}
-		name := p.hostOf(ep)
-		h := p.hosts[name]
-		if h == nil {
-			if p.hosts == nil {
-				p.hosts = make(map[string]*postingHost)
-			}
-			h = &postingHost{name: name}
-			p.hosts[name] = h
-		}
-		p.strange.add(-n.count, -n.bytes)
-		h.add(n.count, n.bytes)
-		h.posters++
-		n.host = h
 	}
 	clear(p.strangers)
 	p.strangers = p.strangers[:0]
+}
+
+// The method "place" finds the host of an endpoint, unless the host is known. The caller must own
+// the module, and holds mu.
+func (p *posts) place(ep *btl.Endpoint, n *poster) {
+	if n.host != &p.strange {
+		return
+	}
+	name := p.hostOf(ep)
+	h := p.hosts[name]
+	if h == nil {
+		if p.hosts == nil {
+			p.hosts = make(map[string]*postingHost)
+		}
+		h = &postingHost{name: name}
+		p.hosts[name] = h
+	}
+	p.strange.add(-n.count, -n.bytes)
+	h.add(n.count, n.bytes)
+	h.posters++
+	n.host = h
 }
 
 // The method "done" subtracts a post that has ended. The argument "ended" of the method "done" says
@@ -203,13 +266,13 @@ func (p *posts) forget(ep *btl.Endpoint, n *poster) {
 
 // leaveBehind copies the data of a post, puts the post into the inbox (the queue of calls), and
 // returns true, or returns false if a limit on posts is reached.
-func (r *Runner) leaveBehind(c *call) bool {
-	if !r.posts.add(c.ep, len(c.data)) {
+func (c *call) leaveBehind() bool {
+	if !c.r.posts.add(c.ep, len(c.data)) {
 		return false
 	}
 	c.own = append(c.own[:0], c.data...)
 	c.data, c.left = c.own, true
 	c.state.Store(callAbandoned)
-	r.inbox.push(c)
+	c.r.inbox.push(c)
 	return true
 }

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"gobtl/btl"
@@ -10,7 +12,7 @@ import (
 func leaves(r *Runner, ep *btl.Endpoint, data []byte) bool {
 	c := r.newCall(callPost)
 	c.ep, c.tag, c.data = ep, 3, data
-	if r.leaveBehind(c) {
+	if c.leaveBehind() {
 		return true
 	}
 	c.recycle()
@@ -82,6 +84,12 @@ func hostsOf(t *testing.T, r *Runner, good *btl.Endpoint) {
 				return "good"
 			}
 			return "bad"
+		}
+		eps := slices.Collect(maps.Keys(r.posts.of))
+		clear(r.posts.of)
+		clear(r.posts.hosts)
+		for _, ep := range eps {
+			r.posts.know(ep)
 		}
 		return nil
 	})

@@ -242,3 +242,10 @@ func (w *World) Repeat() {
 	defer w.e.unlock()
 	w.e.contexts = 0
 }
+
+// Met reports whether this rank has a connection to another rank.
+func (w *World) Met(rank int) bool {
+	w.e.lock()
+	defer w.e.unlock()
+	return w.e.peers[rank] != nil
+}

@@ -88,11 +88,16 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	e.startClock()
 	e.sleeper, _ = dom.(fabric.Sleeper)
 	e.policy = waiting.New(cfg.Wait, spinFor, new(waiting.OSThread), e.now())
-	var err error
-	if e.l, err = pml.New(m, cfg.Layer, e.peerChanged); err != nil {
-		return nil, err
+	return e, e.makeLayer(cfg.Layer)
+}
+
+// makeLayer makes the engine's Layer, and registers the engine's message handlers.
+func (e *engine) makeLayer(cfg pml.Config) (err error) {
+	cfg.Number = e.numberAt
+	if e.l, err = pml.New(e.m, cfg, e.peerChanged); err != nil {
+		return err
 	}
-	return e, e.handleNotices(cfg.Layer.Tag)
+	return e.handleNotices(cfg.Tag)
 }
 
 // The method "lock" locks the mutex mu. While a call waits in the method "lock", the call that
@@ -358,6 +363,19 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 	e.peers[rank] = p
 	watchFiles(e, rank, p)
 	return p, nil
+}
+
+// numberAt returns the Number of a new pml.Peer. The first message of a rank that opens a connection
+// can arrive before the engine hears of the connection, so numberAt takes the rank from the label of
+// the rank's module. If this process already has a peer for that rank, the new endpoint is a second
+// one, and its Number is 0. The Number of a peer to which this process connects is set later, by
+// the method "peer".
+func (e *engine) numberAt(ep *btl.Endpoint) uint32 {
+	rank, ok := e.rankCalled(ep.PeerLabel())
+	if !ok || e.peers[rank] != nil {
+		return 0
+	}
+	return numberOf(rank)
 }
 
 // rankOf returns the world rank of a peer. For a connection that the peer has opened, rankOf reads

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	_ "gobtl/fabric/shm"
 	"gobtl/mpi"
 )
 
@@ -26,7 +25,7 @@ func tree(ctx context.Context, w *mpi.World) (*mpi.Comm, error) {
 // The first message ever from a rank ends a receive from any rank of a communicator that is smaller
 // than the job. The message arrives together with the connection, while the receive waits.
 func TestFirstMessageForAnySource(t *testing.T) {
-	for _, provider := range []string{"udp", "mem/local", "shm"} {
+	for _, provider := range []string{"udp", "mem/local"} {
 		t.Run(provider, func(t *testing.T) {
 			var first atomic.Int32
 			run(t, provider, firstSize, func(ctx context.Context, w *mpi.World) error {

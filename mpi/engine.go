@@ -165,6 +165,12 @@ func (e *engine) passAt(now mono.Time) int {
 	if e.failures.news {
 		e.lookAtNews()
 	}
+	e.wakeReady()
+	return n
+}
+
+// wakeReady wakes the calls that sleep in the method "park" and whose condition is fulfilled.
+func (e *engine) wakeReady() {
 	for w := e.parked; w != nil; {
 		next := w.next
 		if w.ready != nil && w.over() {
@@ -172,7 +178,6 @@ func (e *engine) passAt(now mono.Time) int {
 		}
 		w = next
 	}
-	return n
 }
 
 // The method "wait" waits until the condition of the waiter w is fulfilled or ctx ends. During the

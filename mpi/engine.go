@@ -46,11 +46,13 @@ type engine struct {
 	watched    <-chan struct{} // Done channel of the context whose end ends a sleep; nil: none
 	watching   func() bool     // ends the watch of watched
 	parked     *waiter         // calls that sleep while another call polls
+	walk       *waiter         // the next call that wakeReady examines
 	spare      *waiter
 	free       *Request   // requests of blocking calls, linked by next
 	operations *operation // free operations
 	passes     atomic.Uint64
 	windows    []*window
+	replied    bool  // windows have made replies since the latest poll began
 	exposed    int   // windows that have memory here
 	broken     error // why the engine is unusable: the fabric failed, or the job was finalized
 	finalizing bool
@@ -150,17 +152,14 @@ func (e *engine) rouse() {
 // goroutine sees that a call polls the transport.
 func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 
-// passAt polls the transport once by a call of the Layer's Progress, and returns the first result
-// of Progress. The argument "now" is the current time.
+// passAt polls the transport, and handles what has arrived. The result of passAt is the sum of the
+// first results of the Layer's Progress. The argument "now" is the current time. If a window has
+// made replies that have not left yet, passAt polls once more, because the caller of passAt might
+// compute for a long time before it polls again.
 func (e *engine) passAt(now mono.Time) int {
-	n, err := e.l.Progress(now)
-	if err != nil && e.broken == nil {
-		e.broken = fmt.Errorf("mpi: %w", err)
-	}
-	if n > 0 {
-		for _, w := range e.windows {
-			w.arrived()
-		}
+	n := e.poll(now)
+	if e.replied && e.l.Deadline() <= e.m.Now() {
+		n += e.poll(now)
 	}
 	if e.failures.news {
 		e.lookAtNews()
@@ -169,14 +168,33 @@ func (e *engine) passAt(now mono.Time) int {
 	return n
 }
 
-// wakeReady wakes the calls that sleep in the method "park" and whose condition is fulfilled.
+// The method "poll" calls the Layer's Progress once, and returns the first result of Progress. The
+// windows then carry out the requests that have arrived. The end of a peer, too, can make requests
+// ready to be carried out.
+func (e *engine) poll(now mono.Time) int {
+	e.replied = false
+	n, err := e.l.Progress(now)
+	if err != nil && e.broken == nil {
+		e.broken = fmt.Errorf("mpi: %w", err)
+	}
+	if n > 0 || e.failures.news {
+		for _, w := range e.windows {
+			w.arrived()
+		}
+	}
+	return n
+}
+
+// wakeReady wakes the calls that sleep in the method "park" and whose condition is fulfilled. A
+// condition can drop messages, which can end requests and wake other calls. The field "walk" is
+// therefore kept up to date by the method "unpark".
 func (e *engine) wakeReady() {
-	for w := e.parked; w != nil; {
-		next := w.next
-		if w.ready != nil && w.over() {
+	for e.walk = e.parked; e.walk != nil; {
+		w := e.walk
+		e.walk = w.next
+		if w.ready != nil && w.over() && w.parked {
 			e.poke(w)
 		}
-		w = next
 	}
 }
 
@@ -250,6 +268,9 @@ func (e *engine) poke(w *waiter) {
 }
 
 func (e *engine) unpark(w *waiter) {
+	if e.walk == w {
+		e.walk = w.next
+	}
 	for at := &e.parked; *at != nil; at = &(*at).next {
 		if *at == w {
 			*at, w.next, w.parked = w.next, nil, false

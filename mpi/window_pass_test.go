@@ -33,13 +33,18 @@ func (a *actor) pause(d time.Duration) {
 	a.wait(func() bool { return a.stage.Now() >= until })
 }
 
-// A rank that polls once, and then computes, has answered the requests that have arrived.
+// A rank that polls once, and then computes, has answered the requests that have arrived. The requests
+// and their answers take several packets.
 func TestWindowAnswersInOnePass(t *testing.T) {
 	s := windowStage(t, 3)
+	values := 0
+	for _, a := range s.ranks {
+		values = max(values, 2*a.mod.Limits().MTUBytes/8)
+	}
 	asks, answered := false, false
 	s.play(t, func(ctx context.Context, w *mpi.World) error {
 		a := s.ranks[w.Rank()]
-		win, err := mpi.NewWindow(ctx, &w.Comm, make([]int64, 4))
+		win, err := mpi.NewWindow(ctx, &w.Comm, make([]int64, values))
 		if err != nil {
 			return err
 		}
@@ -48,10 +53,8 @@ func TestWindowAnswersInOnePass(t *testing.T) {
 		}
 		if w.Rank() == 1 {
 			a.wait(func() bool { return asks })
-			old := make([]int64, 4)
-			for i := range old {
-				err = errors.Join(err, win.GetAccumulate(ctx, []int64{1}, old[i:i+1], 0, i, mpi.Sum[int64]()))
-			}
+			old := make([]int64, values)
+			err := win.GetAccumulate(ctx, old, old, 0, 0, mpi.Sum[int64]())
 			err = errors.Join(err, win.Flush(ctx, 0))
 			answered = true
 			return errors.Join(err, win.Fence(ctx))

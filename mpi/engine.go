@@ -391,11 +391,11 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 	return p, nil
 }
 
-// numberAt returns the Number of a new pml.Peer. The first message of a rank that opens a connection
-// can arrive before the engine hears of the connection, so numberAt takes the rank from the label of
-// the rank's module. If this process already has a peer for that rank, the new endpoint is a second
-// one, and its Number is 0. The Number of a peer to which this process connects is set later, by
-// the method "peer".
+// numberAt returns the Number of a new pml.Peer. The first message of a rank that opens a
+// connection can arrive before the engine hears of the connection, so numberAt takes the rank from
+// the label of the rank's module. If this process already has a peer for that rank, the new
+// endpoint is a second one, and its Number is 0. The Number of a peer to which this process
+// connects is set later, by the method "peer".
 func (e *engine) numberAt(ep *btl.Endpoint) uint32 {
 	rank, ok := e.rankCalled(ep.PeerLabel())
 	if !ok || e.peers[rank] != nil {

@@ -33,8 +33,8 @@ func (a *actor) pause(d time.Duration) {
 	a.wait(func() bool { return a.stage.Now() >= until })
 }
 
-// A rank that polls once, and then computes, has answered the requests that have arrived. The requests
-// and their answers take several packets.
+// A rank that polls once, and then computes, has answered the requests that have arrived. The
+// requests and their answers take several packets.
 func TestWindowAnswersInOnePass(t *testing.T) {
 	s := windowStage(t, 3)
 	values := 0

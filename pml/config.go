@@ -85,10 +85,10 @@ type Config struct {
 	// ids are consecutive, so that a peer can easily guess an id. A peer that guesses a request id can
 	// only make its own transfers fail.
 	Random func() uint64
-	// Number returns the Peer.Number of a new Peer. The Layer calls Number when it makes the Peer for an
-	// endpoint, before the first message of the peer is matched. The label of a peer that has connected
-	// is known by then. If Number is nil, new Peers have the number 0. Number must not call methods of
-	// the Layer.
+	// Number returns the Peer.Number of a new Peer. The Layer calls Number when it makes the Peer for
+	// an endpoint, before the first message of the peer is matched. The label of a peer that has
+	// connected is known by then. If Number is nil, new Peers have the number 0. Number must not call
+	// methods of the Layer.
 	Number func(ep *btl.Endpoint) uint32
 }
 

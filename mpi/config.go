@@ -31,7 +31,8 @@ type Config struct {
 	// from a dead rank detects the death after the sum of KeepAlive and PeerTimeout. The library sets
 	// the field Transport.Label.
 	Transport btl.Config
-	// Layer contains the settings of package pml, which matches messages to receives.
+	// Layer contains the settings of package pml, which matches messages to receives. The library sets
+	// the field Layer.Number.
 	Layer pml.Config
 	// Wait selects how calls wait for messages. WaitAdaptive is the default. With WaitBusy, a waiting
 	// call always polls, and with WaitEvent, a waiting call sleeps.

@@ -46,11 +46,13 @@ type engine struct {
 	watched    <-chan struct{} // Done channel of the context whose end ends a sleep; nil: none
 	watching   func() bool     // ends the watch of watched
 	parked     *waiter         // calls that sleep while another call polls
+	walk       *waiter         // the next call that wakeReady examines
 	spare      *waiter
 	free       *Request   // requests of blocking calls, linked by next
 	operations *operation // free operations
 	passes     atomic.Uint64
 	windows    []*window
+	replied    bool  // windows have made replies since the latest poll began
 	exposed    int   // windows that have memory here
 	broken     error // why the engine is unusable: the fabric failed, or the job was finalized
 	finalizing bool
@@ -88,11 +90,16 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	e.startClock()
 	e.sleeper, _ = dom.(fabric.Sleeper)
 	e.policy = waiting.New(cfg.Wait, spinFor, new(waiting.OSThread), e.now())
-	var err error
-	if e.l, err = pml.New(m, cfg.Layer, e.peerChanged); err != nil {
-		return nil, err
+	return e, e.makeLayer(cfg.Layer)
+}
+
+// makeLayer makes the engine's Layer, and registers the engine's message handlers.
+func (e *engine) makeLayer(cfg pml.Config) (err error) {
+	cfg.Number = e.numberAt
+	if e.l, err = pml.New(e.m, cfg, e.peerChanged); err != nil {
+		return err
 	}
-	return e, e.handleNotices(cfg.Layer.Tag)
+	return e.handleNotices(cfg.Tag)
 }
 
 // The method "lock" locks the mutex mu. While a call waits in the method "lock", the call that
@@ -145,29 +152,50 @@ func (e *engine) rouse() {
 // goroutine sees that a call polls the transport.
 func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 
-// passAt polls the transport once by a call of the Layer's Progress, and returns the first result
-// of Progress. The argument "now" is the current time.
+// passAt polls the transport, and handles what has arrived. The result of passAt is the sum of the
+// first results of the Layer's Progress. The argument "now" is the current time. If a window has
+// made replies that have not left yet, passAt polls once more, because the caller of passAt might
+// compute for a long time before it polls again.
 func (e *engine) passAt(now mono.Time) int {
-	n, err := e.l.Progress(now)
-	if err != nil && e.broken == nil {
-		e.broken = fmt.Errorf("mpi: %w", err)
-	}
-	if n > 0 {
-		for _, w := range e.windows {
-			w.arrived()
-		}
+	n := e.poll(now)
+	if e.replied && e.l.Deadline() <= e.m.Now() {
+		n += e.poll(now)
 	}
 	if e.failures.news {
 		e.lookAtNews()
 	}
-	for w := e.parked; w != nil; {
-		next := w.next
-		if w.ready != nil && w.over() {
-			e.poke(w)
+	e.wakeReady()
+	return n
+}
+
+// The method "poll" calls the Layer's Progress once, and returns the first result of Progress. The
+// windows then carry out the requests that have arrived. The end of a peer, too, can make requests
+// ready to be carried out.
+func (e *engine) poll(now mono.Time) int {
+	e.replied = false
+	n, err := e.l.Progress(now)
+	if err != nil && e.broken == nil {
+		e.broken = fmt.Errorf("mpi: %w", err)
+	}
+	if n > 0 || e.failures.news {
+		for _, w := range e.windows {
+			w.arrived()
 		}
-		w = next
 	}
 	return n
+}
+
+// wakeReady wakes the calls that sleep in the method "park" and whose condition is fulfilled. A
+// condition can drop messages, which can end requests and wake other calls. The field "walk" is
+// therefore kept up to date by the method "unpark".
+func (e *engine) wakeReady() {
+	for e.walk = e.parked; e.walk != nil; {
+		w := e.walk
+		e.walk = w.next
+		if w.ready != nil && w.over() && w.parked {
+			e.poke(w)
+		}
+	}
 }
 
 // The method "wait" waits until the condition of the waiter w is fulfilled or ctx ends. During the
@@ -240,6 +268,9 @@ func (e *engine) poke(w *waiter) {
 }
 
 func (e *engine) unpark(w *waiter) {
+	if e.walk == w {
+		e.walk = w.next
+	}
 	for at := &e.parked; *at != nil; at = &(*at).next {
 		if *at == w {
 			*at, w.next, w.parked = w.next, nil, false
@@ -358,6 +389,19 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 	e.peers[rank] = p
 	watchFiles(e, rank, p)
 	return p, nil
+}
+
+// numberAt returns the Number of a new pml.Peer. The first message of a rank that opens a
+// connection can arrive before the engine hears of the connection, so numberAt takes the rank from
+// the label of the rank's module. If this process already has a peer for that rank, the new
+// endpoint is a second one, and its Number is 0. The Number of a peer to which this process
+// connects is set later, by the method "peer".
+func (e *engine) numberAt(ep *btl.Endpoint) uint32 {
+	rank, ok := e.rankCalled(ep.PeerLabel())
+	if !ok || e.peers[rank] != nil {
+		return 0
+	}
+	return numberOf(rank)
 }
 
 // rankOf returns the world rank of a peer. For a connection that the peer has opened, rankOf reads

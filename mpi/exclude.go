@@ -111,7 +111,7 @@ func (e *engine) ask(rank int, why error) {
 		return
 	}
 	p := e.l.Peer(ep)
-	p.Context = &member{rank: rank, second: true}
+	p.Context, p.Number = &member{rank: rank, second: true}, 0
 	wait := min(askMost, e.m.Config().PeerTimeout)
 	e.failures.asked = append(e.failures.asked, question{rank, p, now.Add(wait), why})
 	for _, c := range e.failures.comms {

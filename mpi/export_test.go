@@ -105,11 +105,7 @@ func OpenOver(ctx context.Context, job Job, m *btl.Module, cfg Config, by Outsid
 		quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 	close(e.ended) // There is no helper.
-	var err error
-	if e.l, err = pml.New(m, cfg.Layer, e.peerChanged); err == nil {
-		err = e.handleNotices(cfg.Layer.Tag)
-	}
-	if err != nil {
+	if err := e.makeLayer(cfg.Layer); err != nil {
 		return nil, err
 	}
 	return join(ctx, job, cfg, e, 0)
@@ -241,4 +237,11 @@ func (w *World) Repeat() {
 	w.e.lock()
 	defer w.e.unlock()
 	w.e.contexts = 0
+}
+
+// Met reports whether this rank has a connection to another rank.
+func (w *World) Met(rank int) bool {
+	w.e.lock()
+	defer w.e.unlock()
+	return w.e.peers[rank] != nil
 }

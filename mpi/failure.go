@@ -79,9 +79,6 @@ func (e *engine) peerChanged(p *pml.Peer, err error) {
 	f := &e.failures
 	if f.news = true; err == nil {
 		f.fresh = append(f.fresh, p)
-		if rank, ok := e.rankCalled(p.Endpoint().PeerLabel()); ok && p.Number == 0 {
-			p.Number = numberOf(rank) // its first messages arrive before lookAtNews
-		}
 		return
 	}
 	f.gone = append(f.gone, p)

@@ -307,6 +307,7 @@ func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
 	a.data, data = data, a.data
 	a.rank = rank
 	s.replied[rank]++
+	w.c.e.replied = true
 	err := w.c.e.l.Send(w.c.e.now(), &a.send, to, w.c.context|uint64(tag), a.data, pml.Standard)
 	if err != nil { // The peer is gone.
 		a.send.OnDone(&a.send)
@@ -361,13 +362,14 @@ func (w *window) dropLock(rank int, answer *pml.Peer) {
 }
 
 // peerGone handles the end of the connection to a peer, and releases the locks that the peer's rank
-// holds.
+// holds. The end of a second connection of a rank releases no locks, because all requests of a rank
+// arrive over its first connection.
 func (e *engine) peerGone(p *pml.Peer, err error) {
 	if err == nil || len(e.windows) == 0 {
 		return
 	}
 	m, ok := p.Context.(*member)
-	if !ok {
+	if !ok || m.second {
 		return
 	}
 	for _, w := range e.windows {

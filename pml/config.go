@@ -52,7 +52,7 @@ var (
 )
 
 // Config has the settings of a Layer. The zero value selects the defaults. All peers of a job must
-// have equal Configs, and modules with equal btl.Config.FragmentBytesMax.
+// have equal Configs, apart from the functions, and modules with equal btl.Config.FragmentBytesMax.
 type Config struct {
 	// Tag is the btl tag that the Layer uses, from 0 to btl.TagMax.
 	Tag btl.Tag
@@ -85,6 +85,11 @@ type Config struct {
 	// ids are consecutive, so that a peer can easily guess an id. A peer that guesses a request id can
 	// only make its own transfers fail.
 	Random func() uint64
+	// Number returns the Peer.Number of a new Peer. The Layer calls Number when it makes the Peer for
+	// an endpoint, before the first message of the peer is matched. The label of a peer that has
+	// connected is known by then. If Number is nil, new Peers have the number 0. Number must not call
+	// methods of the Layer.
+	Number func(ep *btl.Endpoint) uint32
 }
 
 // messageOverhead is the number of bytes that is added to the size of each message that counts

@@ -67,8 +67,9 @@ type Layer struct {
 type Peer struct {
 	// Context is a value for the use of the caller. The package does not use Context.
 	Context any
-	// Number is a number that the caller gives to the peer, and by which Members contains the peer. A
-	// Number of 0 means that the peer belongs to no Members.
+	// Number is a number that the caller gives to the peer (Config.Number), and by which Members
+	// contains the peer. The caller may change Number. A Number of 0 means that the peer belongs to no
+	// Members.
 	Number uint32
 
 	l     *Layer
@@ -201,6 +202,9 @@ func (l *Layer) Peer(ep *btl.Endpoint) *Peer {
 		l.hosts.enter(p)
 	}
 	ep.Context = p
+	if l.cfg.Number != nil {
+		p.Number = l.cfg.Number(ep)
+	}
 	return p
 }
 

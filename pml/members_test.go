@@ -1,6 +1,10 @@
 package pml
 
-import "testing"
+import (
+	"testing"
+
+	"gobtl/btl"
+)
 
 // A receive from any peer of a set is passed over by messages of other peers, and stays posted.
 func TestReceivesAmong(t *testing.T) {
@@ -34,5 +38,39 @@ func TestReceivesAmong(t *testing.T) {
 		if p := (&Peer{Number: n}); among.Has(p) != want || new(Members).Has(p) {
 			t.Errorf("peer %d: %v", n, !want)
 		}
+	}
+}
+
+// A peer has its number before its first message is matched, although the message can arrive before
+// the Layer reports the connection.
+func TestNumberBeforeFirstMessage(t *testing.T) {
+	t.Parallel()
+	early := 0
+	lc := Config{Number: func(ep *btl.Endpoint) uint32 {
+		if ep.Connected() {
+			early++
+		}
+		return 5
+	}}
+	step, layers := memLayers(t, 2, lc)
+	a, b := layers[0], layers[1]
+	among := new(Members)
+	among.Add(5)
+	receive, send := Request{Among: among}, Request{}
+	if err := b.Recv(step(), &receive, nil, 7, exactly, make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	ep, err := a.m.Connect(step(), b.m.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Send(step(), &send, a.Peer(ep), 7, []byte("word"), Standard); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		step()
+	}
+	if !receive.Done() || early != 1 {
+		t.Errorf("received: %v, numbers of connected peers: %d", receive.Done(), early)
 	}
 }

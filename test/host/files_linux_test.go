@@ -12,8 +12,9 @@ import (
 	"gobtl/mpi"
 )
 
-// couple is a job of two ranks in this process.
-type couple struct {
+// group is a job whose ranks are in this process.
+type group struct {
+	size   int
 	mu     sync.Mutex
 	met    int
 	all    chan struct{}
@@ -22,12 +23,12 @@ type couple struct {
 
 // seat is a rank's place in it.
 type seat struct {
-	*couple
+	*group
 	rank int
 }
 
 func (s seat) Rank() int                      { return s.rank }
-func (s seat) Size() int                      { return 2 }
+func (s seat) Size() int                      { return s.size }
 func (s seat) NodeOf(int) int                 { return 0 }
 func (s seat) Nodes() int                     { return 1 }
 func (s seat) Finalize(context.Context) error { return nil }
@@ -35,11 +36,11 @@ func (s seat) Finalize(context.Context) error { return nil }
 func (s seat) Exchange(ctx context.Context, _ string, value []byte) ([][]byte, error) {
 	s.mu.Lock()
 	if s.met == 0 {
-		s.all, s.values = make(chan struct{}), make([][]byte, 2)
+		s.all, s.values = make(chan struct{}), make([][]byte, s.size)
 	}
 	all, values := s.all, s.values
 	values[s.rank] = value
-	if s.met++; s.met == 2 {
+	if s.met++; s.met == s.size {
 		s.met = 0
 		close(all)
 	}
@@ -67,13 +68,13 @@ func TestNoFilesForRank(t *testing.T) {
 	cfg.Fabric.Provider = "shm"
 	cfg.Transport.HandshakeTimeout = 5 * patience
 	cfg.CloseTimeout = time.Millisecond
-	job := &couple{}
+	job := &group{size: 2}
 	worlds, errs := make([]*mpi.World, 2), make([]error, 2)
-	var group sync.WaitGroup
+	var all sync.WaitGroup
 	for rank := range worlds {
-		group.Go(func() { worlds[rank], errs[rank] = mpi.Open(ctx, seat{job, rank}, cfg) })
+		all.Go(func() { worlds[rank], errs[rank] = mpi.Open(ctx, seat{job, rank}, cfg) })
 	}
-	group.Wait()
+	all.Wait()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
@@ -87,9 +88,9 @@ func TestNoFilesForRank(t *testing.T) {
 	}
 	cancel() // The ranks do not reach each other any more.
 	for _, w := range worlds {
-		group.Go(func() { _ = w.Finalize(ctx) })
+		all.Go(func() { _ = w.Finalize(ctx) })
 	}
-	group.Wait()
+	all.Wait()
 }
 
 // withoutFiles runs fn while this process can open no file.

@@ -168,9 +168,9 @@ func (e *engine) passAt(now mono.Time) int {
 	return n
 }
 
-// The function "poll" calls the Layer's Progress once, and returns the first result of Progress. The
-// windows then carry out the requests that have arrived. The end of a peer, too, can make requests
-// ready to be carried out.
+// The function "poll" calls the Layer's Progress once, and returns the first result of Progress.
+// The windows then carry out the requests that have arrived. The end of a peer, too, can make
+// requests ready to be carried out.
 func poll(e *engine, now mono.Time) int {
 	e.replied = false
 	n, err := e.l.Progress(now)

@@ -90,12 +90,12 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	e.startClock()
 	e.sleeper, _ = dom.(fabric.Sleeper)
 	e.policy = waiting.New(cfg.Wait, spinFor, new(waiting.OSThread), e.now())
-	return e, e.makeLayer(cfg.Layer)
+	return e, makeLayer(e, cfg.Layer)
 }
 
 // makeLayer makes the engine's Layer, and registers the engine's message handlers.
-func (e *engine) makeLayer(cfg pml.Config) (err error) {
-	cfg.Number = e.numberAt
+func makeLayer(e *engine, cfg pml.Config) (err error) {
+	cfg.Number = func(ep *btl.Endpoint) uint32 { return numberAt(e, ep) }
 	if e.l, err = pml.New(e.m, cfg, e.peerChanged); err != nil {
 		return err
 	}
@@ -157,21 +157,21 @@ func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 // made replies that have not left yet, passAt polls once more, because the caller of passAt might
 // compute for a long time before it polls again.
 func (e *engine) passAt(now mono.Time) int {
-	n := e.poll(now)
+	n := poll(e, now)
 	if e.replied && e.l.Deadline() <= e.m.Now() {
-		n += e.poll(now)
+		n += poll(e, now)
 	}
 	if e.failures.news {
 		e.lookAtNews()
 	}
-	e.wakeReady()
+	wakeReady(e)
 	return n
 }
 
-// The method "poll" calls the Layer's Progress once, and returns the first result of Progress. The
-// windows then carry out the requests that have arrived. The end of a peer, too, can make requests
-// ready to be carried out.
-func (e *engine) poll(now mono.Time) int {
+// The function "poll" calls the Layer's Progress once, and returns the first result of Progress.
+// The windows then carry out the requests that have arrived. The end of a peer, too, can make
+// requests ready to be carried out.
+func poll(e *engine, now mono.Time) int {
 	e.replied = false
 	n, err := e.l.Progress(now)
 	if err != nil && e.broken == nil {
@@ -188,7 +188,7 @@ func (e *engine) poll(now mono.Time) int {
 // wakeReady wakes the calls that sleep in the method "park" and whose condition is fulfilled. A
 // condition can drop messages, which can end requests and wake other calls. The field "walk" is
 // therefore kept up to date by the method "unpark".
-func (e *engine) wakeReady() {
+func wakeReady(e *engine) {
 	for e.walk = e.parked; e.walk != nil; {
 		w := e.walk
 		e.walk = w.next
@@ -396,7 +396,7 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 // the label of the rank's module. If this process already has a peer for that rank, the new
 // endpoint is a second one, and its Number is 0. The Number of a peer to which this process
 // connects is set later, by the method "peer".
-func (e *engine) numberAt(ep *btl.Endpoint) uint32 {
+func numberAt(e *engine, ep *btl.Endpoint) uint32 {
 	rank, ok := e.rankCalled(ep.PeerLabel())
 	if !ok || e.peers[rank] != nil {
 		return 0

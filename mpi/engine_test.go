@@ -27,7 +27,7 @@ func TestWakeReady(t *testing.T) {
 		return true
 	}
 	calls[3].ready = func() bool { return true }
-	e.wakeReady()
+	wakeReady(e)
 	for i, w := range calls {
 		if woken := len(w.wake) > 0; woken != (i > 0) || w.parked == woken {
 			t.Errorf("call %d: woken %v, asleep %v", i, woken, w.parked)

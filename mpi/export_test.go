@@ -105,7 +105,7 @@ func OpenOver(ctx context.Context, job Job, m *btl.Module, cfg Config, by Outsid
 		quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 	close(e.ended) // There is no helper.
-	if err := e.makeLayer(cfg.Layer); err != nil {
+	if err := makeLayer(e, cfg.Layer); err != nil {
 		return nil, err
 	}
 	return join(ctx, job, cfg, e, 0)

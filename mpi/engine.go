@@ -155,7 +155,7 @@ func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 // passAt polls the transport, and handles what has arrived. The result of passAt is the sum of the
 // first results of the Layer's Progress. The argument "now" is the current time. If a window has
 // made replies that have not left yet, passAt polls once more, because the caller of passAt might
-// compute for a long time before it polls again.
+// compute for a long time before it polls again. Replies of the second poll wait for the next call.
 func (e *engine) passAt(now mono.Time) int {
 	n := poll(e, now)
 	if e.replied && e.l.Deadline() <= e.m.Now() {

@@ -322,6 +322,9 @@ func (k *link) skipTo(ordinal uint64) bool {
 func (k *link) watch(now mono.Time) {
 	inFlight := k.putLo < k.putHi
 	if inFlight && now.Sub(k.movedAt) > k.putTime() {
+		k.movedAt = k.lastMove() // the transport sends the puts of all streams in order
+	}
+	if inFlight && now.Sub(k.movedAt) > k.putTime() {
 		k.stalled(fmt.Errorf("%w: the receiver acknowledges no message", ErrStalled))
 		return
 	}
@@ -338,6 +341,17 @@ func (k *link) watch(now mono.Time) {
 func (k *link) stalled(err error) {
 	k.s.e.abort(k.ep, k.s.key, "", err.Error())
 	k.fail(err)
+}
+
+// lastMove returns the latest time of a completed put to the endpoint of the link.
+func (k *link) lastMove() mono.Time {
+	at := k.movedAt
+	for _, other := range k.s.e.links {
+		if other != nil && other.ep == k.ep {
+			at = max(at, other.movedAt)
+		}
+	}
+	return at
 }
 
 // putBytesPerSecond is the speed of the slowest path on which a put has enough time.

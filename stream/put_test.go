@@ -71,3 +71,33 @@ func TestPutNeverAcknowledged(t *testing.T) {
 		t.Errorf("after %v: %v", took, s.tx.err)
 	}
 }
+
+// A put waits for as long as puts of another stream to the same endpoint complete, because the
+// transport sends them in order.
+func TestPutBehindOtherStream(t *testing.T) {
+	w := newSimWorld(t, 44, 1)
+	var streams [2]*simStream
+	for i := range streams {
+		streams[i] = w.open(Config{Messages: 1 << 40, BitsPerSecond: 3000 * 8 * 1000},
+			Geometry{3000, 4, 8}, 0)
+	}
+	w.rx[0].after = func() {
+		for _, s := range streams {
+			s.read()
+		}
+	}
+	w.until(time.Minute, func() bool {
+		ks := streams[1].tx.links
+		return streams[0].got > 20 && streams[1].got > 20 && ks[0].putLo < ks[0].putHi
+	})
+	other, k, now := streams[0].tx.links[0], streams[1].tx.links[0], w.nw.Now()
+	late := now.Add(-k.putTime() - time.Second)
+	k.movedAt, other.movedAt = late, now
+	if k.watch(now); k.state != linkReady {
+		t.Errorf("beside puts that complete: %v", k.s.err)
+	}
+	k.movedAt, other.movedAt = late, late
+	if k.watch(now); k.state == linkReady {
+		t.Error("no put completes, and the link goes on")
+	}
+}

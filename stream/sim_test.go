@@ -36,6 +36,7 @@ func (h *simHost) Progress(now mono.Time) (int, error) {
 
 // simWorld is a sender's host and some receivers'.
 type simWorld struct {
+	keys      uint64 // is added to the keys of the next stream
 	t         testing.TB
 	nw        *sim.Network
 	tx        *simHost
@@ -162,16 +163,17 @@ func (w *simWorld) open(cfg Config, g Geometry, to int) *simStream {
 	rcfg := cfg
 	rcfg.Gap = func(first, last uint64) { s.gaps += last - first + 1 }
 	rcfg.Unmonitored = false
-	if s.rx, err = w.rx[to].newReceiver(rxRing, rcfg, 77); err != nil {
+	if s.rx, err = w.rx[to].newReceiver(rxRing, rcfg, 77+w.keys); err != nil {
 		w.t.Fatal(err)
 	}
 	cfg.Unmonitored = true
-	if s.tx, err = w.tx.newSender(txRing, cfg, 99); err != nil {
+	if s.tx, err = w.tx.newSender(txRing, cfg, 99+w.keys); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := s.tx.addReceiver(s.rx.Identity()); err != nil {
 		w.t.Fatal(err)
 	}
+	w.keys += 100
 	w.rx[to].after = s.read
 	w.tx.ctl.Kick()
 	return s

@@ -114,6 +114,7 @@ func (r *Receiver) allowForStops(now mono.Time) {
 // leave removes a receiver that takes no more datagrams.
 func (s *stall) leave(r *Receiver, now mono.Time) {
 	s.end(r, now)
+	r.asks = false
 	if i := slices.Index(s.turns, r); i >= 0 {
 		s.turns = slices.Delete(s.turns, i, i+1)
 	}

@@ -21,8 +21,8 @@ func (m *Members) Has(p *Peer) bool {
 // DropOthers drops messages of peers outside the set "among". DropOthers drops all such messages
 // that would be found, before a message of the set's peers, by a Recv from any peer with the
 // arguments "tag" and "mask". The send of a dropped message ends as if the message had been
-// received. A caller of Probe or MProbe for messages from any peer calls DropOthers first, if only
-// messages of the set's peers count.
+// received. Probe and MProbe do not know the set "among": a program that looks for messages from
+// any peer of the set calls DropOthers first.
 func (l *Layer) DropOthers(among *Members, tag, mask uint64) {
 	for {
 		m := l.unexpected.find(nil, tag, mask)

@@ -44,8 +44,8 @@ func closed(t *testing.T, r *runner.Runner) {
 	})
 }
 
-// The answers to other peers have reached their bound, the peer has just connected, and no send
-// buffer is free. The answers of a closed Node to this peer wait, and the peer goes on.
+// A closed Node that has no free send buffer, and whose answers to other peers fill their share,
+// keeps its answers to a peer that has just connected. It does not end the connection to the peer.
 func TestLeftBehindInFirstHandler(t *testing.T) {
 	const others, answers = 9, 50 // others reach the bound of package runner
 	net := mem.New(mem.Config{})

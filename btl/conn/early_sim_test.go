@@ -48,8 +48,8 @@ type simResult struct {
 }
 
 // transfer sends bytes through a Conn for each size of Writes, over a network that loses and
-// reorders datagrams. With ringAtOnce, all early bytes are stored in the ring buffer, however few
-// bytes have come.
+// reorders datagrams. If ringAtOnce is true, the receiving Conn copies no message that arrives
+// while earlier bytes are missing: it stores all bytes in its ring buffer.
 func transfer(t *testing.T, seed uint64, ringAtOnce bool) (r simResult) {
 	t.Helper()
 	const total = 300 << 10

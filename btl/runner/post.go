@@ -184,7 +184,8 @@ func (p *posts) charge(n *poster, count, bytes int) {
 
 // The method "know" finds the host of an endpoint, which may have no posts. The endpoint must be
 // connected, or its event EventConnected must be the current event: the later event of its end
-// frees the state (see the method "lost"). The caller must own the module.
+// frees the state (see the method "lost"). Only the goroutine that drives the module may call the
+// method "know".
 func (p *posts) know(ep *btl.Endpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +196,8 @@ func (p *posts) know(ep *btl.Endpoint) {
 	p.place(ep, n)
 }
 
-// The method "learn" finds the hosts of new endpoints with posts. The caller must own the module.
+// The method "learn" finds the hosts of new endpoints with posts. Only the goroutine that drives
+// the module may call the method "learn".
 func (p *posts) learn() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -36,17 +36,11 @@ func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
 		if j.meet, err = openRendezvous(at, j.size, j.cfg.Timeout); err != nil {
 			return err
 		}
-		if at.network == "tcp" {
-			at.address = j.meet.listener.Addr().String()
-		}
-	} else if at.network == "unix" {
-		// The directory of the socket at which rank 0 listens must belong to this user, because a
-		// different user could have created a directory with the same name.
-		if err := awaitOwn(ctx, filepath.Dir(at.address), j.cfg.Timeout); err != nil {
-			return err
-		}
+		err = j.reachOwn(ctx)
+	} else {
+		err = j.reach(ctx, at)
 	}
-	if err := j.reach(ctx, at); err != nil {
+	if err != nil {
 		return err
 	}
 	rank, size := j.rank, j.size

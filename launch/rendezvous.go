@@ -202,6 +202,26 @@ func (r *rendezvous) turnAway(conn net.Conn) {
 	_ = conn.Close() // an unauthenticated client gets no reply
 }
 
+// enterOwn adds rank 0 itself to the job, and returns rank 0's end of a connection in memory. Rank
+// 0 does not connect to its own listener, because the server could close that connection in favour
+// of strangers.
+func (r *rendezvous) enterOwn() net.Conn {
+	mine, conn := net.Pipe()
+	out := bounded.NewOutbox(conn, outboxBytesMax, r.limit)
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if r.over { // a different rank has ended the job already
+		_ = conn.Close()
+		return mine
+	}
+	r.outs[0] = out
+	for _, line := range r.server.Welcome(0) {
+		out.Put([]byte(line))
+	}
+	r.ended.Go(func() { r.serveRank(conn, bounded.NewLines(conn, pmi.LineBytesMax-1), 0, out) })
+	return mine
+}
+
 // serve handles one client until the client's connection ends.
 func (r *rendezvous) serve(conn net.Conn) {
 	_ = conn.SetDeadline(soon(r.limit / proofPart))
@@ -211,6 +231,11 @@ func (r *rendezvous) serve(conn net.Conn) {
 		r.turnAway(conn)
 		return
 	}
+	r.serveRank(conn, in, rank, out)
+}
+
+// serveRank handles the requests of one rank until the rank's connection ends.
+func (r *rendezvous) serveRank(conn net.Conn, in *bounded.Lines, rank int, out *bounded.Outbox) {
 	r.ended.Go(func() {
 		out.Run()
 		_ = conn.Close() // nothing more is written
@@ -401,12 +426,26 @@ func (at *meeting) proof(who, server, client string) string {
 // rank 0. If rank 0 accepts none of the proofsMax proofs, the rank gives up.
 const proofsMax = 8
 
+// reachOwn connects rank 0 to its own server.
+func (j *Job) reachOwn(ctx context.Context) error {
+	j.link = newLink(j.meet.enterOwn())
+	_, err := j.link.ask(ctx, j.cfg.Timeout, "", "initack")
+	return err
+}
+
 // The method "reach" connects to rank 0, and authenticates both sides. The method "reach" repeats
 // the attempt to connect until rank 0 is listening. If rank 0 closes the connection during the
 // authentication, for example in favour of a newer connection, the method "reach" connects again.
 // Because rank 0 closes the connection after a wrong proof as well, the method "reach" gives up
 // after proofsMax proofs.
 func (j *Job) reach(ctx context.Context, at meeting) error {
+	if at.network == "unix" {
+		// The directory of the socket at which rank 0 listens must belong to this user, because a
+		// different user could have created a directory with the same name.
+		if err := awaitOwn(ctx, filepath.Dir(at.address), j.cfg.Timeout); err != nil {
+			return err
+		}
+	}
 	proofs := 0
 	return again(ctx, j.cfg.Timeout, func(dialing context.Context) (bool, error) {
 		conn, err := new(net.Dialer).DialContext(dialing, at.network, at.address)

@@ -243,6 +243,29 @@ func TestRendezvousFull(t *testing.T) {
 	}
 }
 
+// Rank 0 takes no place of a stranger: it joins its own job although its listener accepts nobody.
+func TestRankZeroNeedsNoListener(t *testing.T) {
+	at := meeting{network: "tcp", address: "127.0.0.1:0", name: "job"}
+	for _, over := range []bool{false, true} {
+		r, err := openRendezvous(at, 2, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.listener.Close()
+		if over {
+			r.lock.Lock()
+			r.fail(ErrGone)
+			r.lock.Unlock()
+		}
+		j := &Job{meet: r, cfg: Config{Timeout: 5 * time.Second}}
+		if err := j.reachOwn(t.Context()); over != errors.Is(err, ErrGone) || !over && err != nil {
+			t.Errorf("the job has ended: %v, the error is %v", over, err)
+		}
+		j.link.close(nil)
+		r.close()
+	}
+}
+
 // failing is a listener whose first Accept fails.
 type failing struct {
 	net.Listener

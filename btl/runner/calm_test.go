@@ -26,11 +26,12 @@ func becalmed(t *testing.T, now btl.Time) *waiting.Policy {
 	return p
 }
 
-// The watcher that wakes up for lone messages, again and again after long silences, looks once each
-// time and sleeps again: the sleep ends by what has come meanwhile. A watcher that searched would
-// make two passes at least for each message, always. One that does not makes more than one when the
-// machine takes its processor away, so it has several batches to show that it does not; before each
-// it is told of long silences.
+// A calm watcher polls once after each wake-up and then sleeps again. A watcher that searches
+// instead makes at least two passes for each of the sleeps of a batch, always: one that finds the
+// message, and one that finds nothing. A calm watcher makes a second pass only if its first pass
+// took longer than the time "napping", which happens often on a slow machine with the race
+// detector. One batch with fewer than two passes for each sleep therefore shows that the watcher
+// does not search. Each batch begins with a policy that has measured long silences.
 func TestRunnerSleepsAtOnceInCalm(t *testing.T) {
 	came := make(chan struct{}, 1)
 	m := openShm(t, nil)
@@ -62,7 +63,7 @@ func TestRunnerSleepsAtOnceInCalm(t *testing.T) {
 		look(func(m *btl.Module) { before, to.policies[1] = passesOf(m), calm })
 		send(messages)
 		look(func(m *btl.Module) { after = passesOf(m) })
-		if least = min(least, after-before); least <= 3*messages/2 {
+		if least = min(least, after-before); least < 2*(messages-1) { // the first may need none
 			return
 		}
 	}

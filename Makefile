@@ -210,10 +210,10 @@ check: deps-go ## Run the tests that need Go alone: no privileges, nothing insta
 race: ## Run the tests of what has goroutines with the race detector
 	@packages=$$($(GO) list $(PACKAGES)); \
 	if grep -qx gobtl/btl <<<"$$packages"; then \
-	  $(GO) test -vet=off -race -run '$(RACED_BTL)' ./btl; \
+	  $(strip $(call gotestsum,./btl)) -race -run '$(RACED_BTL)'; \
 	fi; \
 	if grep -qx gobtl/stream <<<"$$packages"; then \
-	  $(GO) test -vet=off -race -run '$(RACED_STREAM)' ./stream; \
+	  $(strip $(call gotestsum,./stream)) -race -run '$(RACED_STREAM)'; \
 	fi; \
 	packages=$$(grep -vxE 'gobtl/($(NOT_RACED))' <<<"$$packages" || true); \
 	if [ -n "$$packages" ]; then $(strip $(call gotestsum,$$packages)) -race; fi
@@ -266,12 +266,13 @@ lint: ## Check formatting, go.mod, linters (vet and staticcheck among them)
 nocgo: systems ## Build, vet and test without cgo, check the other systems
 	CGO_ENABLED=0 $(GO) build -trimpath ./cmd/...
 	CGO_ENABLED=0 $(GO) vet -trimpath ./fabric/ofi
-	CGO_ENABLED=0 $(GO) test -trimpath -vet=off -short ./fabric ./fabric/net ./fabric/ofi ./fabric/udp
-	CGO_ENABLED=0 $(GO) test -trimpath -vet=off -short -run '$(NOCGO_SCENARIOS)' ./test/conformance
+	export CGO_ENABLED=0; $(strip $(call gotestsum,$(NOCGO_PACKAGES))) -trimpath -short
+	export CGO_ENABLED=0; $(strip $(call gotestsum,./test/conformance)) -trimpath -short -run '$(NOCGO_SCENARIOS)'
 	CGO_ENABLED=0 GOOS=windows $(GO) build -trimpath -o $(BIN)/windows/ ./cmd/...
 
 # One exchange, and the scenarios with threads. The other scenarios have one thread, whose system calls
 # are the same without cgo.
+NOCGO_PACKAGES := ./fabric ./fabric/net ./fabric/ofi ./fabric/udp
 NOCGO_SCENARIOS := Ready|TestConformance/./^(rdm_exchange|ubertest|multi_domain_threads)$$
 
 # Compiling for a system takes some minutes with an empty cache, and this some seconds.

@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,7 +128,11 @@ func testReady(t *testing.T, provider string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var late atomic.Bool // the peer answers late, so that the loop sleeps before the answer comes
 	if err := other.Handle(tag, func(ep *btl.Endpoint, tag btl.Tag, data []byte) {
+		if late.Load() {
+			time.Sleep(time.Millisecond)
+		}
 		f, err := ep.Alloc(tag, len(data))
 		if err == nil {
 			copy(f.Bytes(), data)
@@ -158,6 +163,7 @@ func testReady(t *testing.T, provider string) {
 	few := func() bool { return min(l.woken[0], l.woken[1]) < rounds/20 }
 	for round := 0; round < rounds || few() && round < 20*rounds; round++ {
 		i := round % 2
+		late.Store(round >= rounds)
 		f, err := eps[i].Prepare(tag, []byte("ping"))
 		if err == nil {
 			_, err = eps[i].Send(l.now(), f)

@@ -126,6 +126,9 @@ func TestPartition(t *testing.T) {
 
 // The same among more ranks than tell each other all.
 func TestPartitionOfMany(t *testing.T) {
+	if testenv.Race {
+		t.Skip("the ranks run one at a time, as in TestPartition")
+	}
 	const size, below = 70, 30
 	p := &split{
 		stage: newStage(t, testenv.Seed(t, 1), size), below: below, cut: time.Millisecond,

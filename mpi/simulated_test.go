@@ -516,8 +516,16 @@ func beginAll(ctx context.Context, c *mpi.Comm, seed uint64) (*play, error) {
 	return p, err
 }
 
-// seeds are how many runs a simulated test makes.
-var seeds = flag.Uint64("mpi.seeds", 24, "simulated programs, and as many with deaths")
+// seeds is the number of runs of a simulated test. The ranks of a simulated test run one at a time,
+// so that a few runs show the race detector all that it can find.
+var seeds = flag.Uint64("mpi.seeds", seedsByDefault(), "runs of each simulated test")
+
+func seedsByDefault() uint64 {
+	if testenv.Race {
+		return 6
+	}
+	return 24
+}
 
 // Random programs of messages, collective operations and windows, among ranks that all live.
 func TestSimulatedPrograms(t *testing.T) {

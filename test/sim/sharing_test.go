@@ -93,6 +93,7 @@ func (w *crowd) stream(h *cluster.Host, ep *btl.Endpoint, d time.Duration) int {
 // TestSenderBesideOthers: beside peers that have streamed once, and are idle or dead since, a
 // sender has what it has alone, from a few round trips on.
 func TestSenderBesideOthers(t *testing.T) {
+	skipRace(t)
 	for _, roundTrip := range []time.Duration{50 * time.Microsecond, 10 * time.Millisecond} {
 		rate := func(others int, dead bool) int {
 			w := newCrowd(t, sim.Config{Seed: 1, QueueDatagrams: 256})

@@ -35,6 +35,7 @@ func (w *crowd) preempt(h *cluster.Host, seed uint64) {
 // TestSlicesAway streams between two hosts that share their CPUs with other programs. The path
 // loses nothing, so hardly any packet needs to be sent again.
 func TestSlicesAway(t *testing.T) {
+	skipRace(t)
 	for _, c := range []struct {
 		sender, receiver bool
 		roundTrip        time.Duration

@@ -59,8 +59,7 @@ RACED_STREAM := Port|Held|Meeting|Example|RingEnds|StdIO
 # gotestsum runs the tests of packages. Many tests start processes and wait for them; on a machine that
 # does something else such a test can fail once. So a failed test runs a second time, alone, and the
 # summary lists both runs. A data race, or a fourth failure, ends the run at once.
-# lint has vetted the packages already. Many tests wait most of the time, so the tests of twice as many
-# packages as processors run at once.
+# lint has vetted the packages already. The tests of as many packages as processors run at once.
 define gotestsum
 	$(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-abort-on-data-race \
 	  --packages="$$($(GO) list $(1) | tools/slow-first.sh | xargs)" \

@@ -82,7 +82,9 @@ type Config struct {
 	// Timeout is how long a sender or receiver waits for a packet from the peer before the stream
 	// fails. A reliable sender waits at most for the time Timeout until a region at the receiver is
 	// free, and at most for 30 times Timeout, and a second for each 8 KiB of the put, until a put is
-	// acknowledged. The range of Timeout is 100 ms to 1 h, and a Timeout of 0 means 10 s.
+	// acknowledged. After the last put, a reliable sender waits at most for 30 times Timeout, and a
+	// second for each 8 KiB of other puts to the receiver, until the receiver has acknowledged all
+	// control messages. The range of Timeout is 100 ms to 1 h, and a Timeout of 0 means 10 s.
 	Timeout time.Duration
 	// Meet is the time limit from the call of Send or Receive until the peers are connected. A Meet of
 	// 0 means 1 minute.

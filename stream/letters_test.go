@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/fabric/sim"
+	"gobtl/frag"
 	"gobtl/internal/mono"
 )
 
@@ -182,5 +184,54 @@ func TestLettersOfNeighbours(t *testing.T) {
 	}
 	if w.tx.Engine.refused.Letters == 0 {
 		t.Error("the letters of the others are within the bound")
+	}
+}
+
+// A receiver that gets all messages, but reports for ever that it lacks memory for a control
+// message, is dropped, and the stream to the other receivers ends.
+func TestLetterNeverAcknowledged(t *testing.T) {
+	const timeout, total = 100 * time.Millisecond, 4000
+	w := newSimWorld(t, 62, 1)
+	full := w.hostOf("full", btl.Config{
+		FragmentBytesMax: letterBytesMax, ReassemblyBytesMax: letterBytesMax,
+	})
+	cfg := Config{
+		Messages: total, BitsPerSecond: 64 * 8 * 5000, Timeout: timeout, Grace: timeout, Receivers: 2,
+	}
+	s, honest := w.receiver(full, cfg, 77), w.receiver(w.rx[0], cfg, 78)
+	accomplice := w.rogue(t, "accomplice") // An unfinished letter of it takes the memory.
+	accomplice.connect(full.m.Name())
+	w.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+		var h frag.Header
+		_, err := frag.Decode(d.Data, &h)
+		return sim.Verdict{
+			Drop: err == nil && d.From.Node == accomplice.node.Index() && h.OffsetBytes > 0,
+		}
+	})
+	long := strings.Repeat("x", letterBytesMax-40)
+	if !accomplice.say(accomplice.ep, obj{"kind": "zz", "code": long}) {
+		t.Fatal("no room")
+	}
+	s.send(w.tx, cfg, 99, s.rx.Identity(), honest.rx.Identity())
+	honest.tx = s.tx
+	k, sent := s.tx.links[0], mono.Time(0)
+	w.tx.after = func() {
+		if sent == 0 && k.next == total {
+			sent = w.nw.Now()
+			w.tx.sendLetter(k.ep, &letter{Kind: "zz", Reason: long[:letterBytesMax/2]})
+		}
+	}
+	w.until(time.Minute, func() bool {
+		return s.tx.state == stateDone && honest.rx.state == stateDone
+	})
+	took := w.nw.Now().Sub(sent)
+	if !errors.Is(s.tx.err, ErrStalled) || took < endTimeouts*timeout || took > 2*endTimeouts*timeout {
+		t.Errorf("after %v: %v", took, s.tx.err)
+	}
+	if honest.read(); honest.rx.err != nil || honest.got != total {
+		t.Errorf("the other receiver: %d messages, %v", honest.got, honest.rx.err)
+	}
+	if st := full.m.Stats(); st.Get(btl.CntDropReassembly) == 0 {
+		t.Error("no packet was refused")
 	}
 }

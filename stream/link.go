@@ -78,6 +78,7 @@ type link struct {
 	busy          bool      // the transport had no room for the latest put
 	flushing      bool
 	flushed       bool
+	flushBy       mono.Time // time by which the flush in progress must be complete
 }
 
 // The method "endpoint" handles the events of the connection to the receiver.
@@ -243,13 +244,14 @@ func (k *link) finished() bool {
 
 // The method "settled" reports whether all earlier control messages have reached the receiver.
 // Control messages can arrive out of order. Before the sender sends a control message that must not
-// overtake earlier control messages, it waits until the method "settled" returns true.
+// overtake earlier control messages, it waits until the method "settled" returns true. The method
+// "watch" ends the link if this takes too long.
 func (k *link) settled() bool {
 	if k.flushed {
 		return true
 	}
 	if !k.flushing {
-		k.flushing = true
+		k.flushing, k.flushBy = true, k.s.e.now.Add(k.flushTime())
 		k.ep.Flush(k.s.e.now, func(err error) { k.flushing, k.flushed = false, err == nil })
 	}
 	return k.flushed

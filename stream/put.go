@@ -158,14 +158,19 @@ func (k *link) mayPut() bool {
 // receiver. If there is no unacknowledged put, "room" returns at least MessageBytesMax, so that a
 // message of any size can be put.
 func (k *link) room() int {
-	left := putsBytesMax
-	for i := k.putLo; i < k.putHi; i++ {
-		left -= k.puts[i%putsMax].size
-	}
+	left := putsBytesMax - k.unacknowledged()
 	if k.putLo == k.putHi {
 		return max(left, MessageBytesMax)
 	}
 	return left
+}
+
+// unacknowledged returns the total size of the unacknowledged puts to the receiver, in bytes.
+func (k *link) unacknowledged() (bytes int) {
+	for i := k.putLo; i < k.putHi; i++ {
+		bytes += k.puts[i%putsMax].size
+	}
+	return bytes
 }
 
 // putSome starts puts to one receiver, until no message is left, or until the receiver's credit,
@@ -318,7 +323,8 @@ func (k *link) skipTo(ordinal uint64) bool {
 // puts, does not count as stalled. The transport itself ends the connection to a receiver that does
 // not acknowledge packets, except while the receiver reports a lack of memory for a message of
 // another stream. Therefore watch also ends the link if no put has completed for a long time
-// (putTime).
+// (putTime), or if the receiver has not acknowledged earlier control messages for a long time
+// (flushTime).
 func (k *link) watch(now mono.Time) {
 	inFlight := k.putLo < k.putHi
 	if inFlight && now.Sub(k.movedAt) > k.putTime() {
@@ -326,6 +332,10 @@ func (k *link) watch(now mono.Time) {
 	}
 	if inFlight && now.Sub(k.movedAt) > k.putTime() {
 		k.stalled(fmt.Errorf("%w: the receiver acknowledges no message", ErrStalled))
+		return
+	}
+	if k.flushing && now > k.flushBy {
+		k.stalled(fmt.Errorf("%w: the receiver acknowledges no control message", ErrStalled))
 		return
 	}
 	if !k.find() || k.ordinal() < k.credit && (inFlight || k.busy || k.pace.budget(now) == 0) {
@@ -361,6 +371,19 @@ const putBytesPerSecond = 8 << 10
 func (k *link) putTime() time.Duration {
 	size := time.Duration(k.puts[k.putLo%putsMax].size)
 	return endTimeouts*k.s.cfg.Timeout + size*time.Second/putBytesPerSecond
+}
+
+// flushTime returns the longest time until the receiver has acknowledged all earlier control
+// messages. They can wait behind puts of other streams to the same endpoint, because the transport
+// sends the large messages to an endpoint in order. Later puts do not prolong the wait.
+func (k *link) flushTime() time.Duration {
+	bytes := 0
+	for _, other := range k.s.e.links {
+		if other != nil && other.ep == k.ep {
+			bytes += other.unacknowledged()
+		}
+	}
+	return endTimeouts*k.s.cfg.Timeout + time.Duration(bytes/putBytesPerSecond)*time.Second
 }
 
 // register registers the ring with the fabric until the stream ends, so that the fabric can send

@@ -73,7 +73,7 @@ func TestPutNeverAcknowledged(t *testing.T) {
 }
 
 // A put waits for as long as puts of another stream to the same endpoint complete, because the
-// transport sends them in order.
+// transport sends them in order. Control messages have time for these puts, too.
 func TestPutBehindOtherStream(t *testing.T) {
 	w := newSimWorld(t, 44, 1)
 	var streams [2]*simStream
@@ -91,6 +91,10 @@ func TestPutBehindOtherStream(t *testing.T) {
 		return streams[0].got > 20 && streams[1].got > 20 && ks[0].putLo < ks[0].putHi
 	})
 	other, k, now := streams[0].tx.links[0], streams[1].tx.links[0], w.nw.Now()
+	k.puts[k.putLo%putsMax].size = 10 * putBytesPerSecond
+	if extra := other.flushTime() - endTimeouts*other.s.cfg.Timeout; extra < 10*time.Second {
+		t.Errorf("control messages behind a put of another stream get %v more", extra)
+	}
 	late := now.Add(-k.putTime() - time.Second)
 	k.movedAt, other.movedAt = late, now
 	if k.watch(now); k.state != linkReady {

@@ -23,7 +23,8 @@ type party interface {
 
 // Station carries the management messages of an Agent or a Manager over a btl module. Only the
 // goroutine that owns the module may use the Station. The caller must call Progress and Deadline of
-// the Station instead of Progress and Deadline of the module.
+// the Station instead of Progress and Deadline of the module. The Station uses the module's
+// callbacks OnEndpoint and OnRoom, which the caller must not use.
 type Station struct {
 	// Strangers counts messages to an agent on connections that the agent did not open.
 	Strangers uint64
@@ -36,13 +37,13 @@ type Station struct {
 	conns   map[*btl.Endpoint]int
 	eps     map[int]*btl.Endpoint
 	last    int
-	waiting []Outgoing // messages that the module has not accepted yet
+	waiting map[int][][]byte // by connection: messages that the module has not accepted yet
+	offers  uint64           // messages that were offered to the module
 	watch   func(ep *btl.Endpoint, ev btl.Event, err error)
 }
 
 // waitingMax is the largest number of messages for one connection that may wait until the module
-// accepts them. If more than waitingMax messages for a connection wait, the Station closes the
-// connection.
+// accepts them. If a further message would have to wait, the Station closes the connection.
 const waitingMax = 256
 
 // NewAgentStation makes a Station for an agent on the module. The function "watch" may be nil. The
@@ -76,7 +77,9 @@ func (s *Station) proves(conn int, w *Ways) bool {
 
 func newStation(s *Station) (*Station, error) {
 	s.conns, s.eps = make(map[*btl.Endpoint]int), make(map[int]*btl.Endpoint)
+	s.waiting = make(map[int][][]byte)
 	s.m.OnEndpoint(s.event)
+	s.m.OnRoom(s.room)
 	return s, s.m.HandleUpTo(TagManagement, MessageBytesMax, s.receive)
 }
 
@@ -111,6 +114,7 @@ func (s *Station) event(ep *btl.Endpoint, ev btl.Event, err error) {
 	if conn := s.conns[ep]; conn != 0 && ev != btl.EventConnected {
 		delete(s.conns, ep)
 		delete(s.eps, conn)
+		delete(s.waiting, conn)
 		s.party.Disconnect(conn)
 	}
 	if s.watch != nil {
@@ -146,9 +150,8 @@ func (s *Station) Progress(now mono.Time) (int, error) {
 		n += heard
 		s.manager.Progress(now)
 	}
-	s.waiting = append(s.waiting, s.party.Outbox()...)
-	if len(s.waiting) > 0 {
-		s.flush()
+	for _, o := range s.party.Outbox() {
+		s.send(o)
 	}
 	if s.manager != nil { // after the messages with the reason
 		for _, conn := range s.manager.Failed() {
@@ -160,30 +163,46 @@ func (s *Station) Progress(now mono.Time) (int, error) {
 	return n, nil
 }
 
-// flush tries to pass the waiting messages to the module, the oldest message of each connection
-// first.
-func (s *Station) flush() {
-	kept := s.waiting[:0]
-	stuck := make(map[int]int) // by connection: messages that must keep waiting
-	for _, o := range s.waiting {
-		ep := s.eps[o.Conn]
-		switch {
-		case ep == nil: // the connection has ended
-			continue
-		case stuck[o.Conn] == 0 &&
-			!errors.Is(sendCopy(s.now, ep, TagManagement, o.Data), btl.ErrAgain):
-			// If sendCopy returns an error that is not ErrAgain, the endpoint is being closed. The module
-			// will then call Station.event.
-			continue
-		}
-		if stuck[o.Conn]++; stuck[o.Conn] > waitingMax {
-			ep.Abort() // the next flush drops the waiting messages
-			continue
-		}
-		kept = append(kept, o)
+// send passes a message to the module. A message for a connection with waiting messages waits
+// behind them, so that the messages of a connection keep their order.
+func (s *Station) send(o Outgoing) {
+	ep := s.eps[o.Conn]
+	if ep == nil { // the connection has ended
+		return
 	}
-	clear(s.waiting[len(kept):])
-	s.waiting = kept
+	waiting := s.waiting[o.Conn]
+	switch {
+	case len(waiting) == 0 && s.offer(ep, o.Data):
+	case len(waiting) == waitingMax:
+		delete(s.waiting, o.Conn)
+		ep.Abort()
+	default:
+		s.waiting[o.Conn] = append(waiting, o.Data)
+	}
+}
+
+// offer offers a message to the module. The result of the method "offer" is false if the module
+// cannot accept the message yet. In that case, the module calls the method "room" later.
+func (s *Station) offer(ep *btl.Endpoint, data []byte) bool {
+	s.offers++
+	// If sendCopy returns an error that is not ErrAgain, the endpoint is being closed. The module
+	// will then call Station.event.
+	return !errors.Is(sendCopy(s.now, ep, TagManagement, data), btl.ErrAgain)
+}
+
+// The module calls the method "room" when it can accept a message that it could not accept before.
+// The work of a pass therefore does not depend on the number of messages that wait for slow peers.
+func (s *Station) room(ep *btl.Endpoint) {
+	conn := s.conns[ep]
+	waiting := s.waiting[conn]
+	n := 0
+	for n < len(waiting) && s.offer(ep, waiting[n]) {
+		n++
+	}
+	clear(waiting[:n])
+	if s.waiting[conn] = waiting[n:]; n == len(waiting) {
+		delete(s.waiting, conn)
+	}
 }
 
 // sendCopy sends a copy of data on the endpoint.
@@ -206,12 +225,5 @@ func (s *Station) Deadline() mono.Time {
 	if s.manager != nil {
 		at = at.Min(s.manager.Deadline()).Min(s.manager.proveAt(s.now))
 	}
-	if len(s.waiting) > 0 {
-		at = at.Min(s.now.Add(resendEvery))
-	}
 	return at
 }
-
-// resendEvery is the time, in nanoseconds, after which the Station repeats the attempt to pass
-// waiting messages to the module.
-const resendEvery = 1_000_000

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gobtl/launch/pmi"
 )
 
 // Rank 0 makes room by closing the oldest connection of the host with the most connections, and not
@@ -57,6 +59,60 @@ func TestRoomByHost(t *testing.T) {
 		if !open(r, rank) || !open(r, other) || len(r.strangers) != places {
 			t.Fatalf("connection %d of the crowd displaced a connection of another host", n)
 		}
+	}
+}
+
+// handed is a listener to which a test hands connections.
+type handed struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (h handed) Accept() (net.Conn, error) {
+	select {
+	case c := <-h.conns:
+		return c, nil
+	case <-h.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (h handed) Close() error   { close(h.closed); return nil }
+func (h handed) Addr() net.Addr { return &net.TCPAddr{} }
+
+// fromConn is a connection from a chosen address.
+type fromConn struct {
+	net.Conn
+	from net.Addr
+}
+
+func (c fromConn) RemoteAddr() net.Addr { return c.from }
+
+// TestRoomByNetwork: the connections from one IPv6 network of 64 bits count as those of one host,
+// because one host can use all addresses of such a network.
+func TestRoomByNetwork(t *testing.T) {
+	const size = 2
+	server, err := pmi.NewServer(pmi.Config{Size: size, Name: "job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := handed{make(chan net.Conn), make(chan struct{})}
+	at := meeting{network: "tcp", secret: []byte("x"), name: "job"}
+	r := newRendezvous(at, server, size, time.Minute, l)
+	defer r.close()
+	counts := make(map[string]int)
+	for i, ip := range []string{"2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"} {
+		near, far := net.Pipe()
+		defer far.Close()
+		l.conns <- fromConn{near, &net.TCPAddr{IP: net.ParseIP(ip), Port: 4000 + i}}
+		if _, err := far.Read(make([]byte, 1)); err != nil { // the challenge: it is registered
+			t.Fatal(err)
+		}
+		r.lock.Lock()
+		counts[r.strangers[len(r.strangers)-1].host]++
+		r.lock.Unlock()
+	}
+	if len(counts) != 2 {
+		t.Errorf("connections of two networks are of the hosts %v", counts)
 	}
 }
 

@@ -68,7 +68,7 @@ type rendezvous struct {
 // stranger is a connection that is not authenticated yet.
 type stranger struct {
 	conn net.Conn
-	host string
+	host string    // see bounded.ShareOf
 	safe time.Time // before this time the connection is not evicted
 }
 
@@ -114,7 +114,7 @@ func (r *rendezvous) accept() {
 			pause()
 			continue
 		}
-		host := bounded.HostOf(conn.RemoteAddr())
+		host := bounded.ShareOf(conn.RemoteAddr())
 		for !r.makeRoom(host) {
 			pause()
 		}

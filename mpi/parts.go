@@ -59,7 +59,7 @@ func (e *engine) whole(from int, n *notice) bool {
 		f.parts[from] = list
 	}
 	a := list[at]
-	if !a.add(n) || len(a.dead) > len(e.names) {
+	if len(a.dead)+len(n.dead) > len(e.names) || !a.add(n) {
 		return false
 	}
 	if !a.ended || a.missing > 0 {

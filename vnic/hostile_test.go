@@ -48,6 +48,14 @@ func TestTrapFlood(t *testing.T) {
 // answers the manager's requests as lieAbout does, and returns their number.
 func liar(t *testing.T, d *desk, conn int) (answer func() (asked int)) {
 	t.Helper()
+	return liarWith(t, d, conn, lieAbout)
+}
+
+// liarWith is liar with answers that the function "lie" makes.
+func liarWith(
+	t *testing.T, d *desk, conn int, lie func(*testing.T, *Message) []byte,
+) (answer func() (asked int)) {
+	t.Helper()
 	r := Registration{Host: "a", Manager: "lab", Instance: 1, Ways: testAgent("a", nil).cfg.Ways}
 	for i := range r.Ports {
 		r.Ports[i] = 0xFF
@@ -68,7 +76,7 @@ func liar(t *testing.T, d *desk, conn int) (answer func() (asked int)) {
 					continue
 				}
 				asked++
-				answer := m.Response(StatusOK, lieAbout(t, &m))
+				answer := m.Response(StatusOK, lie(t, &m))
 				d.manager.Receive(d.now, conn, answer.Append(nil))
 			}
 			if asked > 1e5 {
@@ -102,6 +110,36 @@ func TestReportsOfPortsNotPlanned(t *testing.T) {
 	d := newDesk(t, threeHosts())
 	liar(t, d, 1)()
 	d.holdsPlanned()
+}
+
+// TestShortPages: a host that tells one address or one table row in each message does not have the
+// manager ask for all of them in thousands of messages.
+func TestShortPages(t *testing.T) {
+	const askedMost = 10
+	d := newDesk(t, threeHosts())
+	asked := 0
+	liarWith(t, d, 1, func(t *testing.T, m *Message) []byte {
+		if m.Method != MethodGet || m.Attr != AttrUnicastMACs {
+			info := PowerOn()
+			info.UniGen = 1
+			return info.Append(nil)
+		}
+		asked++
+		ask, err := ParseMACList(m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := MACList{
+			Start: ask.Start, Num: 1, Total: listMax, Generation: 1, MACs: []MAC{MAC(ask.Start+1) << 8},
+		}
+		return l.Append(nil)
+	})()
+	if asked == 0 || asked > askedMost {
+		t.Errorf("%d requests for the addresses of two ports", asked)
+	}
+	if rows := tellTable(t, crowdedLab(t), 100, MACEntriesMax, 1); rows != 1 {
+		t.Errorf("the manager has asked for %d rows, each in a message", rows)
+	}
 }
 
 // TestTrapsOfPortsNotPlanned: neither does a host that sends traps of ports that it shall not have.

@@ -84,6 +84,7 @@ const pagesAgainMax = 8
 // toldAddresses handles one message with a part of a device's addresses. The manager uses a
 // device's list of addresses only after the last message of the list. If the list changes between
 // two messages, the manager requests the list from the beginning, at most pagesAgainMax times.
+// The manager refuses a list if a message other than the last has room for more addresses.
 // toldAddresses ignores addresses of ports that the plan does not have.
 func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) bool {
 	if !m.plan.hasPort(s.host.Name, vport) { // the plan has changed since the request
@@ -113,7 +114,11 @@ func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) boo
 		return true
 	}
 	p.macs = append(p.macs, l.MACs...)
-	if next := len(p.macs); l.Num > 0 && next < int(l.Total) && next < listMax {
+	if next := len(p.macs); next < int(l.Total) && next < listMax {
+		if l.Num < MACsPerMsg { // an agent sends as many addresses as fit
+			delete(s.pages, vport)
+			return false
+		}
 		s.ask(vport, AttrUnicastMACs, (&MACList{Start: uint16(next)}).Append(nil))
 		return true
 	}
@@ -132,6 +137,7 @@ type rowsTold struct {
 // toldRows handles one message with a part of a host's MAC table. If the address of a row is not in
 // the plan, toldRows assumes that the row's host reported this address to an earlier manager. The
 // manager takes at most MACEntriesMax rows with unplanned addresses from the MAC table of one port.
+// A message with fewer rows than the manager has requested is the last.
 func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACEntries(asked) // request of this manager
 	a, err := ParseMACEntries(data)
@@ -158,7 +164,7 @@ func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 			o.news = true
 		}
 	}
-	if next := int(a.Offset) + int(a.Num); a.Num > 0 && next < MACEntriesMax {
+	if next := int(a.Offset) + int(a.Num); a.Num >= ask.Num && next < MACEntriesMax {
 		num := min(MACEntriesPerMsg, MACEntriesMax-next)
 		more := MACEntries{Offset: uint16(next), Num: uint16(num)}
 		s.ask(vport, AttrMACEntries, more.Append(nil))

@@ -23,8 +23,8 @@ func crowdedLab(t *testing.T) *desk {
 
 // tellTable registers host h1 on connection conn, and answers the manager's requests for its MAC
 // table with rows of the hosts h4 to h10, which are absent. On each connection, the table has other
-// addresses.
-func tellTable(t *testing.T, d *desk, conn, size int) (rows int) {
+// addresses. A message has at most "page" rows.
+func tellTable(t *testing.T, d *desk, conn, size, page int) (rows int) {
 	t.Helper()
 	r := Registration{Host: "h1", Manager: "lab", Instance: 1, Ways: testAgent("h1", nil).cfg.Ways}
 	r.Ports[0] = 1 << 1
@@ -55,7 +55,7 @@ func tellTable(t *testing.T, d *desk, conn, size int) (rows int) {
 			case m.Method == MethodGet && m.Attr == AttrMACEntries:
 				ask, _ := ParseMACEntries(m.Data)
 				a := MACEntries{Offset: ask.Offset}
-				for i := range min(int(ask.Num), size-int(ask.Offset)) {
+				for i := range min(int(ask.Num), size-int(ask.Offset), page) {
 					n := int(ask.Offset) + i
 					mac := MAC(conn)<<24 | MAC(n+1)
 					a.Rows = append(a.Rows, MACEntry{MAC: mac, DLID: uint32(4 + n%7)})
@@ -88,7 +88,7 @@ func testRowsOfAbsentHosts(t *testing.T, size int) {
 	const rounds = 20
 	told, made := 0, d.manager.Stats.TablesMade
 	for i := range rounds {
-		told += tellTable(t, d, 100+i, size)
+		told += tellTable(t, d, 100+i, size, MACEntriesPerMsg)
 		d.manager.Disconnect(100 + i)
 	}
 	made = d.manager.Stats.TablesMade - made

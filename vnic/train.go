@@ -2,6 +2,7 @@ package vnic
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -88,6 +89,9 @@ const (
 	// orderTrainBytes is the size of the bookkeeping memory that Order counts for each waiting packet
 	// train, in addition to the packets.
 	orderTrainBytes = 128
+	// A flow has room for orderKeptTrains waiting trains without a new allocation of bookkeeping
+	// memory for each train.
+	orderKeptTrains = 8
 )
 
 func charge(packets []byte) int { return cap(packets) + orderTrainBytes }
@@ -227,6 +231,21 @@ func (o *Order) follow(f *orderFlow, deliver func([]byte)) {
 		o.held--
 		deliver(packets)
 		f.next++
+	}
+	f.shrink()
+}
+
+// The method "shrink" frees bookkeeping memory of a flow that has grown for trains that no longer
+// wait.
+func (f *orderFlow) shrink() {
+	switch {
+	case cap(f.seqs) <= orderKeptTrains || len(f.seqs) > cap(f.seqs)/4:
+	case len(f.seqs) == 0:
+		f.wait, f.seqs = nil, nil
+	default: // a map and a slice keep their largest size
+		wait := make(map[uint32][]byte, len(f.seqs))
+		maps.Copy(wait, f.wait)
+		f.wait, f.seqs = wait, slices.Clone(f.seqs)
 	}
 }
 

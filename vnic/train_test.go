@@ -3,6 +3,7 @@ package vnic
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -76,6 +77,56 @@ func TestOrderMemory(t *testing.T) {
 	(&Train{Seq: 7, VESW: 3}).Put(head)
 	if _, _, err := ParseTrain(head); err == nil {
 		t.Error("a train without packets")
+	}
+}
+
+// TestOrderKeepsLittle: the memory of a flow is in proportion to the trains that wait, and not to
+// those that have waited before. The test measures the heap, and therefore does not run beside
+// others.
+func TestOrderKeepsLittle(t *testing.T) {
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	const flows, trains, keptMax = 64, orderTrainsMax - 2, 1 << 20
+	for _, waits := range []int{0, 1} {
+		before := heap()
+		o := NewOrder(time.Second)
+		out := 0
+		for flow := range uint16(flows) {
+			take := func(seq uint32) {
+				o.Take(1, Train{Seq: seq, VESW: 1, Entropy: flow}, []byte{1}, func([]byte) { out++ })
+			}
+			for seq := range uint32(trains) {
+				take(seq + 1)
+			}
+			for i := range uint32(waits) {
+				take(trains + 2 + i) // behind a gap
+			}
+			take(0)
+		}
+		if out != flows*(trains+1) || o.held != flows*waits {
+			t.Fatalf("%d are out, %d wait", out, o.held)
+		}
+		if kept := heap() - before; kept > keptMax {
+			t.Errorf("%d trains of each of %d flows wait, and %d bytes are kept", waits, flows, kept)
+		}
+		o.Expire(mono.Time(2*time.Second), func([]byte) { out++ })
+		if out != flows*(trains+1+waits) || o.held != 0 || o.bytes != 0 {
+			t.Errorf("%d are out, %d wait with %d bytes", out, o.held, o.bytes)
+		}
+	}
+	o, seq := NewOrder(time.Second), uint32(0)
+	packets := []byte{1}
+	if n := testing.AllocsPerRun(100, func() {
+		for _, next := range []uint32{seq + 1, seq + 2, seq} {
+			o.Take(1, Train{Seq: next}, packets, func([]byte) {})
+		}
+		seq += 3
+	}); n > 2 {
+		t.Errorf("%v allocations for two trains that wait", n)
 	}
 }
 

@@ -22,7 +22,7 @@ const defaultPort = "4711"
 type serveCmd struct {
 	Listen  string        `help:"HOST:PORT to listen on for clients; port 0 picks one. Default: ${default}." default:":${port}" placeholder:"ADDR"`
 	Once    bool          `help:"End after the first client, including all its streams."`
-	Clients int           `help:"Largest number of clients at the same time; each of a client's --parallel streams counts as one. One host gets at most three quarters. Default: ${default}." default:"24" placeholder:"N"`
+	Clients int           `help:"Largest number of clients at the same time; each of a client's --parallel streams counts as one. One host (with IPv6, one network of 64 bits) gets at most three quarters. Default: ${default}." default:"24" placeholder:"N"`
 	Node    string        `help:"Local address for the fabric. Default: the address to which the client connected." placeholder:"ADDR"`
 	CPUs    plan.CPUList  `name:"cpus" help:"CPUs to pin to, each client to one in turn. Default: none." placeholder:"LIST"`
 	Set     []string      `help:"Set an option of the transport on this side, which overrides the client's --set. Repeatable." placeholder:"NAME=VALUE" sep:"none"`

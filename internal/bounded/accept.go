@@ -37,7 +37,7 @@ type Listener struct {
 type Guest struct {
 	net.Conn
 	of   *Listener
-	host string // see shareOf
+	host string // see ShareOf
 
 	// The Listener's lock guards the fields below.
 	spoke  bool   // the client has sent what only a genuine client can send
@@ -139,7 +139,7 @@ func (l *Listener) Refusals() Refusals {
 // the Listener is closed, or if its limit is reached and all open connections are proven
 // (Guest.Proven), the result "g" is nil, and "out" is the new connection.
 func (l *Listener) enter(conn net.Conn) (g, out *Guest) {
-	g = &Guest{Conn: conn, of: l, host: shareOf(conn.RemoteAddr())}
+	g = &Guest{Conn: conn, of: l, host: ShareOf(conn.RemoteAddr())}
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	select {
@@ -268,10 +268,10 @@ func (g *Guest) Close() error {
 	return err
 }
 
-// The function "shareOf" returns the part of a network address that all connections of a host have
+// ShareOf returns the part of a network address that all connections of a host have
 // in common: the IPv4 address, or the first half of the IPv6 address. An IPv6 host can choose the
 // second half of its address freely.
-func shareOf(a net.Addr) string {
+func ShareOf(a net.Addr) string {
 	const networkBits = 64
 	host := HostOf(a)
 	ip, err := netip.ParseAddr(host)

@@ -153,7 +153,7 @@ func TestShareOf(t *testing.T) {
 		{"2001:db8::1", "2001:db8:0:0:ffff::2", "2001:db8:0:1::1"},
 	} {
 		of := func(ip string) string {
-			return shareOf(&net.TCPAddr{IP: net.ParseIP(ip), Port: port})
+			return ShareOf(&net.TCPAddr{IP: net.ParseIP(ip), Port: port})
 		}
 		if of(c.ip) != of(c.same) || of(c.ip) == of(c.other) {
 			t.Errorf("%s is %q, %s %q, %s %q", c.ip, of(c.ip), c.same, of(c.same), c.other,
@@ -161,7 +161,7 @@ func TestShareOf(t *testing.T) {
 		}
 	}
 	for text, a := range map[string]net.Addr{"": nil, "@x": &net.UnixAddr{Name: "@x", Net: "unix"}} {
-		if got := shareOf(a); got != text {
+		if got := ShareOf(a); got != text {
 			t.Errorf("%v is %q, want %q", a, got, text)
 		}
 	}

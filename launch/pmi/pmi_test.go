@@ -3,6 +3,7 @@ package pmi
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -316,6 +317,39 @@ func TestServerStoreIsBounded(t *testing.T) {
 	answer := talk(s, 1, "cmd=put kvsname=job key=mine value=v")
 	if !strings.Contains(answer, "rc=0") {
 		t.Error("the other rank:", answer)
+	}
+}
+
+// TestServerStoreCountsMemory: the store of a rank takes at most twice the memory of its bound,
+// however long the lines of its entries are, and however small the entries are. The test measures
+// the heap, and therefore does not run beside others.
+func TestServerStoreCountsMemory(t *testing.T) {
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	for name, c := range map[string]struct {
+		puts  int
+		value string
+	}{
+		"long lines":   {200, "v" + strings.Repeat(" ", 30<<10)},
+		"small values": {storeBytesPerRank, ""},
+	} {
+		s := newServer(t, 1)
+		talk(s, 0, initLine)
+		before := heap()
+		for i := range c.puts {
+			answer := talk(s, 0, fmt.Sprintf("cmd=put kvsname=job key=%x value=%s", i, c.value))
+			if strings.Contains(answer, "store_is_full") {
+				break
+			}
+		}
+		if grown := heap() - before; grown > 2*storeBytesPerRank {
+			t.Errorf("%s: %d bytes are kept, the rank may store %d", name, grown, storeBytesPerRank)
+		}
+		runtime.KeepAlive(s)
 	}
 }
 

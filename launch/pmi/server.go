@@ -3,11 +3,16 @@ package pmi
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
-// storeBytesPerRank is the largest total size of the keys and values that one rank may put into the
-// store.
-const storeBytesPerRank = 1 << 20
+const (
+	// storeBytesPerRank is the largest total size of the entries that one rank may put into the store.
+	storeBytesPerRank = 1 << 20
+	// storeEntryBytes is the size of the bookkeeping memory that the server counts for each entry, in
+	// addition to the key and the value.
+	storeEntryBytes = 96
+)
 
 // Callers can test for the following errors of a Server with errors.Is.
 var (
@@ -63,7 +68,7 @@ type Server struct {
 	cfg     Config
 	mapping string
 	ranks   []state
-	stored  []int // bytes that each rank has put into the store
+	stored  []int // size of the entries that each rank has put into the store
 	store   map[string]string
 	inside  int // number of ranks in the barrier
 	over    int // number of finished ranks
@@ -247,7 +252,7 @@ func (s *Server) put(rank int, m Message) error {
 	}
 	value, ok := m.Get("value")
 	_, there := s.store[key]
-	switch size := s.stored[rank] + len(key) + len(value); {
+	switch size := s.stored[rank] + len(key) + len(value) + storeEntryBytes; {
 	case !ok:
 		return fmt.Errorf("%w: put without a value", ErrSyntax)
 	case len(key) > KeyBytesMax:
@@ -259,7 +264,8 @@ func (s *Server) put(rank int, m Message) error {
 	case size > storeBytesPerRank:
 		s.say(rank, "cmd=put_result rc=-1 msg=store_is_full")
 	default:
-		s.store[key], s.stored[rank] = value, size
+		// The key and the value are parts of the whole line, which the store must not keep.
+		s.store[strings.Clone(key)], s.stored[rank] = strings.Clone(value), size
 		s.say(rank, "cmd=put_result rc=0 msg=success")
 	}
 	return nil

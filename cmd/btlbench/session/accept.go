@@ -98,7 +98,7 @@ const (
 // serveConn serves one connection of a possibly hostile peer.
 func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	from := conn.RemoteAddr()
-	host := bounded.HostOf(from)
+	host := bounded.ShareOf(from)
 	c := newControlConn(conn)
 	m, err := c.receive(s.options.Timeout)
 	if err == nil {

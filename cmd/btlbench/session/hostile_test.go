@@ -65,6 +65,63 @@ func TestBusy(t *testing.T) {
 	dialIdle(t, addr).close() // It has the place of the one that left.
 }
 
+// handed is a listener to which a test hands connections.
+type handed chan net.Conn
+
+func (h handed) Accept() (net.Conn, error) {
+	if c := <-h; c != nil {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (h handed) Close() error { close(h); return nil }
+func (handed) Addr() net.Addr { return &net.TCPAddr{} }
+
+// fromConn is a connection from a chosen address.
+type fromConn struct {
+	net.Conn
+	from net.Addr
+}
+
+func (c fromConn) RemoteAddr() net.Addr { return c.from }
+
+// TestPlacesOfOneNetwork: clients from one IPv6 network of 64 bits count as those of one host,
+// because one host can use all addresses of such a network.
+func TestPlacesOfOneNetwork(t *testing.T) {
+	s := NewServer(Options{Timeout: 20 * time.Second}, ServerConfig{
+		Clients: 8, Opened: func(*layers.Side, int) {}, Log: t.Logf,
+		Served: func(net.Addr, []*Served) {},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	listener, ended := make(handed), make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, listener) }()
+	var clients []*controlConn
+	for i, ip := range []string{"2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"} {
+		near, far := net.Pipe()
+		listener <- fromConn{near, &net.TCPAddr{IP: net.ParseIP(ip), Port: 4000 + i}}
+		c := newControlConn(far)
+		clients = append(clients, c)
+		if err := c.send(newHello(""), 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := c.receive(10 * time.Second); err != nil || m.Type != msgHello {
+			t.Fatalf("%+v, %v", m, err)
+		}
+	}
+	s.lock.Lock()
+	if len(s.hosts) != 2 {
+		t.Errorf("clients of two networks are of the hosts %v", s.hosts)
+	}
+	s.lock.Unlock()
+	for _, c := range clients {
+		c.close()
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 // TestOnce has a server that ends after a run: it serves all streams of that run, and no other
 // client, and ends when the last of them has left.
 func TestOnce(t *testing.T) {

@@ -315,13 +315,18 @@ func (k *link) unmet(why Reason, err error) {
 	}
 }
 
-// close ends the link and frees its resources.
+// close ends the link and frees its resources. The connection to a receiver that has sent its
+// report stays, because the receiver's program may already use it for a stream in the opposite
+// direction.
 func (k *link) close(err error) {
 	k.state, k.err = linkDone, err
 	k.s.e.letters.leave(k)
 	k.s.prunes = true
 	k.forget()
 	k.s.e.dropLink(k)
+	if err != nil {
+		k.s.e.giveBack(k.ep)
+	}
 }
 
 // forget removes the data address of an ended link, after the completion of the last send to this

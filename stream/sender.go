@@ -133,7 +133,7 @@ func (s *Sender) addReceiver(id Identity) error {
 	if err := s.contend(id); err != nil {
 		return err
 	}
-	otherHost, err := s.e.allowOtherHost(id)
+	otherHost, err := s.e.allowLine(id)
 	if err != nil {
 		if isTaken(err) {
 			address, _, _ := s.e.m.AddressesOf(id.Name) // the name was parsed already
@@ -152,6 +152,9 @@ func (s *Sender) addReceiver(id Identity) error {
 	}
 	s.makeRoom()
 	k := &link{
+	if id.from != "" && !ep.Connected() {
+		s.e.places.take(ep, networkOf(id.from))
+	}
 		s: s, ep: ep, to: id.Key, name: id.Name, late: s.state == stateRunning, since: s.e.now,
 		otherHost: otherHost, from: id.from,
 	}

@@ -99,7 +99,10 @@ func newSimWorldOf(t testing.TB, cfg sim.Config, receivers int) *simWorld {
 	return w
 }
 
-func (w *simWorld) host(name string) *simHost {
+func (w *simWorld) host(name string) *simHost { return w.hostOf(name, btl.Config{}) }
+
+// hostOf returns a host whose module has the given configuration, except for what all hosts have.
+func (w *simWorld) hostOf(name string, cfg btl.Config) *simHost {
 	w.t.Helper()
 	h := &simHost{ctl: w.nw.Node(name + "-ctl"), data: w.nw.Node(name + "-data")}
 	ctl, err := h.ctl.Open(fabric.DomainConfig{Buffers: 2048})
@@ -109,10 +112,10 @@ func (w *simWorld) host(name string) *simHost {
 	if w.hosts != nil {
 		ctl = town{ctl, w.hosts}
 	}
-	m, err := btl.Open(ctl, btl.Config{
-		SendBuffers: 512, RecvDepth: 256, PeerTimeout: 10 * time.Second, KeepAlive: 3 * time.Second,
-		Random: rand.New(rand.NewPCG(uint64(h.ctl.Index()), 7)).Uint64,
-	})
+	cfg.SendBuffers, cfg.RecvDepth = 512, 256
+	cfg.PeerTimeout, cfg.KeepAlive = 10*time.Second, 3*time.Second
+	cfg.Random = rand.New(rand.NewPCG(uint64(h.ctl.Index()), 7)).Uint64
+	m, err := btl.Open(ctl, cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -40,7 +40,6 @@ const linkShift = 32
 // addLink stores a link in the first free element of Engine.links, and sets the link's field
 // "number" to the index of this element.
 func (e *Engine) addLink(k *link) {
-	e.letters.opened++
 	e.letters.join(k, e.now)
 	for i, other := range e.links {
 		if other == nil {

@@ -112,6 +112,7 @@ func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) 
 	}
 	ring.setEnd(endOver, false)
 	e.senders[key] = s
+	e.letters.opened++
 	e.sending = append(e.sending, s)
 	return s, nil
 }

@@ -69,3 +69,16 @@ func TestNoticesOfReliableReceiver(t *testing.T) {
 		})
 	}
 }
+
+// Credit for messages that the sender has dropped permits no put, and does not keep a sender
+// waiting.
+func TestCreditForDropped(t *testing.T) {
+	const next = 1000
+	k := &link{s: &Sender{e: &Engine{now: 5}, state: stateRunning}, next: next, credit: 10}
+	for _, c := range []struct{ credit, heard uint64 }{{11, 0}, {next, 0}, {next + 1, 5}} {
+		k.notice(notice{noticeCredit, 0, c.credit})
+		if k.credit != c.credit || uint64(k.heard) != c.heard {
+			t.Errorf("credit %d for message %d: credit %d, heard at %d", c.credit, k.next, k.credit, k.heard)
+		}
+	}
+}

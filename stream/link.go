@@ -118,7 +118,7 @@ func (k *link) letter(l *letter) {
 		} else if k.s.state == stateEnding { // the other receivers have got their end messages
 			k.end()
 		}
-	case l.Kind == letterReport && k.s.state == stateEnding:
+	case l.Kind == letterReport && k.state == linkReady && k.s.state == stateEnding:
 		k.s.lock.Lock()
 		k.s.reports = append(k.s.reports, *l.Report)
 		k.s.lock.Unlock()

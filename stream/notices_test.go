@@ -82,3 +82,23 @@ func TestCreditForDropped(t *testing.T) {
 		}
 	}
 }
+
+// A receiver that has not become ready cannot add a report to those of the sender.
+func TestReportBeforeReady(t *testing.T) {
+	w := newSimWorld(t, 65, 1)
+	cfg := Config{Messages: 20_000, BitsPerSecond: 64 * 8 * 5000, Timeout: time.Second}
+	s := w.open(cfg, Geometry{64, 4, 8}, 0)
+	w.until(time.Minute, func() bool { return s.tx.state == stateRunning })
+	k := s.tx.links[0]
+	s.tx.state = stateEnding
+	for _, c := range []struct {
+		state   linkState
+		reports int
+	}{{linkGreeted, 0}, {linkStarted, 0}, {linkReady, 1}} {
+		k.state = c.state
+		k.letter(&letter{Kind: letterReport, Report: &Stats{Received: 1 << 60}})
+		if n := len(s.tx.Reports()); n != c.reports {
+			t.Errorf("in state %d: %d reports", c.state, n)
+		}
+	}
+}

@@ -255,6 +255,28 @@ func TestReceiverNamedWithWrongKey(t *testing.T) {
 	}
 }
 
+// A host that names the module of another host with a wrong key does not end the connection to the
+// module, over which the module can begin a stream to the sender's port at the same time.
+func TestConnectionOfNamedModule(t *testing.T) {
+	c := newContest(t, Config{Messages: 100})
+	line := lineOf(c.rx, liarsHost)
+	line.Key++
+	if err := c.tx.addReceiver(line); err != nil {
+		t.Fatal(err)
+	}
+	k := c.tx.links[0]
+	c.w.tx.ctl.Kick()
+	c.w.until(time.Minute, func() bool { return k.state == linkDone })
+	c.run(2 * time.Second)
+	ep, err := c.w.tx.m.Connect(c.w.nw.Now(), c.rx.Identity().Name)
+	if ep != k.ep {
+		t.Errorf("the connection has ended: %v, %v", k.ep.Err(), err)
+	}
+	if n := len(c.w.tx.places.of); n != 1 {
+		t.Errorf("%d places are counted", n)
+	}
+}
+
 // A receiver that comes again, because it has not got the answer, is welcome in each state of its
 // stream, and gets the stream once.
 func TestReceiverComesAgain(t *testing.T) {

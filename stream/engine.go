@@ -37,6 +37,7 @@ type Engine struct {
 	onDone     func(*btl.Fragment, error)
 	random     func() uint64 // random numbers that must not be guessable
 	otherHosts otherHosts
+	places     places // of the module, taken by lines
 	closed     bool
 	// The slice "lingering" has the ended senders whose rings the fabric may still read.
 	lingering []*Sender
@@ -383,6 +384,7 @@ func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	}
 	delete(e.outboxes, ep)
 	delete(e.letters.endpoints, ep)
+	e.places.leave(ep)
 	for _, r := range e.receiving {
 		if r.ep == ep {
 			r.fail(lostError(err))

@@ -39,7 +39,7 @@ func letterTime(bytes int) time.Duration {
 
 // letters bounds the bytes of letters that are parsed.
 type letters struct {
-	opened    uint64 // number of streams that the program has opened, counting each link of a sender
+	opened    uint64 // number of streams that the program has opened
 	endpoints map[*btl.Endpoint]*letterBound
 	hosts     map[string]*letterBound
 	parsed    uint64 // number of letters that were parsed

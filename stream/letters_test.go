@@ -102,6 +102,36 @@ func TestLettersOfManyStreams(t *testing.T) {
 	}
 }
 
+// Lines that a peer sends to a Meeting do not let any peer send more control messages.
+func TestLettersBesideLines(t *testing.T) {
+	w := newSimWorld(t, 63, 1)
+	s := w.receiver(w.rx[0], Config{}, 77)
+	s.send(w.tx, Config{Messages: 1}, 99)
+	e := w.tx.Engine
+	ep, err := e.m.Connect(w.nw.Now(), s.rx.Identity().Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes := 0
+	for range 1000 {
+		k := &link{s: s.tx, ep: ep}
+		e.addLink(k)
+		k.close(nil)
+		for e.letters.judge(ep, 0, 1024, 1, false) == mayParse {
+			bytes += 1024
+		}
+	}
+	if most := letterBurst + letterPerStream; bytes != most {
+		t.Errorf("the peer may send %d bytes at once, want %d", bytes, most)
+	}
+	if _, err := e.newSender(w.ring(roguesGeometry, false), Config{}, 100); err != nil {
+		t.Fatal(err)
+	}
+	if e.letters.judge(ep, 0, letterPerStream, 1, false) != mayParse {
+		t.Error("a new sender allows no letters")
+	}
+}
+
 // TestLettersOfLongStreams: a peer with many receivers may prove the datagram size of all streams
 // for ever. Links do not change what it may send at once, and ended links are not counted.
 func TestLettersOfLongStreams(t *testing.T) {

@@ -69,3 +69,36 @@ func TestNoticesOfReliableReceiver(t *testing.T) {
 		})
 	}
 }
+
+// Credit for messages that the sender has dropped permits no put, and does not keep a sender
+// waiting.
+func TestCreditForDropped(t *testing.T) {
+	const next = 1000
+	k := &link{s: &Sender{e: &Engine{now: 5}, state: stateRunning}, next: next, credit: 10}
+	for _, c := range []struct{ credit, heard uint64 }{{11, 0}, {next, 0}, {next + 1, 5}} {
+		k.notice(notice{noticeCredit, 0, c.credit})
+		if k.credit != c.credit || uint64(k.heard) != c.heard {
+			t.Errorf("credit %d for message %d: credit %d, heard at %d", c.credit, k.next, k.credit, k.heard)
+		}
+	}
+}
+
+// A receiver that has not become ready cannot add a report to those of the sender.
+func TestReportBeforeReady(t *testing.T) {
+	w := newSimWorld(t, 65, 1)
+	cfg := Config{Messages: 20_000, BitsPerSecond: 64 * 8 * 5000, Timeout: time.Second}
+	s := w.open(cfg, Geometry{64, 4, 8}, 0)
+	w.until(time.Minute, func() bool { return s.tx.state == stateRunning })
+	k := s.tx.links[0]
+	s.tx.state = stateEnding
+	for _, c := range []struct {
+		state   linkState
+		reports int
+	}{{linkGreeted, 0}, {linkStarted, 0}, {linkReady, 1}} {
+		k.state = c.state
+		k.letter(&letter{Kind: letterReport, Report: &Stats{Received: 1 << 60}})
+		if n := len(s.tx.Reports()); n != c.reports {
+			t.Errorf("in state %d: %d reports", c.state, n)
+		}
+	}
+}

@@ -40,7 +40,6 @@ const linkShift = 32
 // addLink stores a link in the first free element of Engine.links, and sets the link's field
 // "number" to the index of this element.
 func (e *Engine) addLink(k *link) {
-	e.letters.opened++
 	e.letters.join(k, e.now)
 	for i, other := range e.links {
 		if other == nil {
@@ -111,14 +110,17 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 // start of the stream. The numbers in noticeCredit and in noticeTaken only increase, and the method
 // "notice" ignores a notice whose number is not higher than the number in an earlier notice of the
 // same kind. The method "notice" also ignores a notice that has no meaning in the stream's mode,
-// and credit after the last message. Such a notice shows no progress.
+// and credit after the last message. Such a notice shows no progress. Credit for messages that the
+// sender has dropped permits no put, and shows no progress either.
 func (k *link) notice(n notice) {
 	switch {
 	case n.kind == noticeTaken && k.s.cast != nil && n.ordinal > k.taken:
 		k.taken, k.heard = n.ordinal, k.s.e.now
 	case n.kind == noticeCredit && k.s.cast == nil && k.s.state < stateEnding &&
 		n.ordinal > k.credit && n.ordinal-k.s.cfg.First <= ordinalsMax:
-		k.credit, k.heard = n.ordinal, k.s.e.now
+		if k.credit = n.ordinal; n.ordinal > k.next {
+			k.heard = k.s.e.now
+		}
 	}
 }
 

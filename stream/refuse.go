@@ -158,10 +158,11 @@ func (k *link) abandon(why Reason, err error) {
 		k.refuse(why, err)
 		return
 	}
-	k.unmet(why, err)
+	k.state = linkDone
 	if !k.s.e.uses(k.ep) {
 		k.ep.Abort()
 	}
+	k.unmet(why, err)
 }
 
 // errJoiners tells a receiver that the sender refuses it because of Config.JoinersMax.

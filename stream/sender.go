@@ -40,7 +40,8 @@ type Sender struct {
 	// The field "awaited" is the latest time at which a receiver that was ready at the start of the
 	// stream had not sent its report.
 	awaited mono.Time
-	seqLo   uint64 // numbers of the regions being sent: [seqLo, seqHi)
+	starts  map[string]int // number of start messages sent before the start of the stream, by host
+	seqLo   uint64         // numbers of the regions being sent: [seqLo, seqHi)
 	seqHi   uint64
 	cast    *caster // nil in the reliable mode
 	drops   uint64
@@ -111,6 +112,7 @@ func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) 
 		s.register()
 	}
 	ring.setEnd(endOver, false)
+	e.letters.opened++
 	e.senders[key] = s
 	e.sending = append(e.sending, s)
 	return s, nil
@@ -133,7 +135,7 @@ func (s *Sender) addReceiver(id Identity) error {
 	if err := s.contend(id); err != nil {
 		return err
 	}
-	otherHost, err := s.e.allowOtherHost(id)
+	otherHost, err := s.e.allowLine(id)
 	if err != nil {
 		if isTaken(err) {
 			address, _, _ := s.e.m.AddressesOf(id.Name) // the name was parsed already
@@ -149,6 +151,9 @@ func (s *Sender) addReceiver(id Identity) error {
 		if k.ep == ep && k.state != linkDone {
 			return fmt.Errorf("%w: a port receives a stream once, and that one does already", ErrMismatch)
 		}
+	}
+	if id.from != "" && !ep.Connected() {
+		s.e.places.take(ep, networkOf(id.from))
 	}
 	s.makeRoom()
 	k := &link{
@@ -247,35 +252,37 @@ func (s *Sender) meeting(now mono.Time) {
 // choose selects the receivers for the start of the stream. choose does nothing until
 // Config.Receivers receivers have validated addresses. With Config.Only, the method "choose" does
 // nothing until all receivers that were passed to Connect have validated addresses. choose sends a
-// start message to the selected receivers, with the same datagram size for all.
+// start message to the selected receivers (see inTurn), with the same datagram size for all.
 func (s *Sender) choose(there int) {
 	wanted := s.cfg.Receivers
 	if s.cfg.Only {
 		wanted = max(wanted, there)
 	}
-	chosen, bytes := 0, 0
-	var proven []*link
+	chosen, proven := 0, 0
 	for _, k := range s.links {
 		switch {
 		case k.state >= linkSizing && k.state <= linkReady:
 			chosen++
-		case k.state == linkWelcomed && len(proven) < wanted:
-			proven = append(proven, k)
-			if bytes == 0 || k.datagramBytes < bytes {
-				bytes = k.datagramBytes
-			}
+		case k.state == linkWelcomed:
+			proven++
 		}
 	}
-	if chosen+len(proven) < wanted {
+	if chosen == wanted || chosen+proven < wanted {
 		return
 	}
+	next := s.inTurn()[:wanted-chosen]
 	if s.cast != nil && chosen == 0 { // the size is fixed after the first start message
+		bytes := next[0].datagramBytes
+		for _, k := range next {
+			bytes = min(bytes, k.datagramBytes)
+		}
 		if err := s.cast.cut(bytes); err != nil {
 			s.fail(err)
 			return
 		}
 	}
-	for _, k := range proven[:wanted-chosen] {
+	for _, k := range next {
+		s.countStart(k.ep.PeerHost())
 		k.start()
 	}
 }
@@ -283,8 +290,8 @@ func (s *Sender) choose(there int) {
 const (
 	// pendingMax is the largest number of receivers without a validated address.
 	pendingMax = 64
-	// startTime is the time limit for a selected receiver to become ready, while another receiver
-	// waits for its start message.
+	// startTime is the time limit for a selected receiver to prove the datagram size, and then again
+	// to become ready, while another receiver waits for its start message.
 	startTime = time.Second
 )
 
@@ -317,7 +324,7 @@ func (s *Sender) begin(now mono.Time) {
 			return
 		}
 	}
-	s.state = stateRunning
+	s.state, s.starts = stateRunning, nil
 	size := s.ring.geo.MessageBytes
 	least, most := size, putBytesMax
 	if s.cast != nil {

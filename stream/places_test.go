@@ -1,0 +1,146 @@
+//go:build unix
+
+package stream
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/btl"
+)
+
+// crampedPlaces is the number of places of the module of a sender's host in these tests. The peers
+// of one host may open a quarter of them.
+const crampedPlaces = 24
+
+// cramped makes a host with few places the world's sender.
+func (w *simWorld) cramped() {
+	w.hosts = map[int]string{}
+	w.tx = w.hostOf("cramped", btl.Config{PeersMax: crampedPlaces, PeersPerHost: crampedPlaces / 4})
+}
+
+// liar is a receiver at liarsHost that answers a hello by a welcome with a ring of the given number
+// of messages, and then says nothing more. The result of liar is its line at a Meeting.
+func (w *simWorld) liar(t *testing.T, i int, ringMessages string) Identity {
+	bad := w.rogue(t, "bad"+text(uint64(i)))
+	w.hosts[bad.node.Index()] = liarsHost
+	bad.answer = func(ep *btl.Endpoint, l obj) {
+		if l["kind"] == letterHello {
+			bad.say(ep, obj{"kind": letterWelcome, "key": l["key"], "welcome": obj{
+				"grace_ns": "1000000", "ring_messages": ringMessages,
+			}})
+		}
+	}
+	return Identity{Role: RoleReceiver, Key: uint64(1000 + i), Name: bad.m.Name(), from: liarsHost}
+}
+
+// line has the sender get a line from a host, and lets some time pass.
+func (s *simStream) line(id Identity, from string, pass time.Duration) error {
+	id.from = from
+	err := s.tx.addReceiver(id)
+	s.w.tx.ctl.Kick()
+	s.w.nw.RunUntil(s.w.nw.Now().Add(pass))
+	return err
+}
+
+// Receivers that the sender refuses after the handshake keep no place of its module.
+func TestPlacesOfRefused(t *testing.T) {
+	const lines = 2 * crampedPlaces
+	w := newSimWorld(t, 61, 1)
+	w.cramped()
+	w.move(w.rx[0], honestHost)
+	cfg := Config{Messages: 100}
+	s := w.receiver(w.rx[0], cfg, 77)
+	s.send(w.tx, cfg, 99)
+	for i := range lines {
+		if err := s.line(w.liar(t, i, "0"), liarsHost, 50*time.Millisecond); err != nil {
+			t.Fatalf("line %d: %v", i, err)
+		}
+	}
+	if n := s.tx.stats.Refused.Wish; n != lines || len(w.tx.places.of) != 0 {
+		t.Errorf("%d of %d are refused, %d places are taken", n, lines, len(w.tx.places.of))
+	}
+	if err := s.line(s.rx.Identity(), honestHost, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.whole(time.Second, 100)
+}
+
+// The lines of one host that wait for the start of a stream leave places to the lines of other
+// hosts.
+func TestPlacesOfWaiting(t *testing.T) {
+	w := newSimWorld(t, 62, 1)
+	w.cramped()
+	w.move(w.rx[0], honestHost)
+	cfg := Config{Messages: 100}
+	s := w.receiver(w.rx[0], cfg, 77)
+	s.send(w.tx, cfg, 99)
+	refused := 0
+	for i := range 2 * crampedPlaces {
+		switch err := s.line(w.liar(t, i, "4"), liarsHost, 10*time.Millisecond); {
+		case isTaken(err):
+			refused++
+		case err != nil:
+			t.Fatalf("line %d: %v", i, err)
+		}
+	}
+	if n := len(w.tx.places.of); n != crampedPlaces/4 || refused == 0 {
+		t.Errorf("%d places are taken, %d lines are told to try again", n, refused)
+	}
+	if err := s.line(s.rx.Identity(), honestHost, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.whole(20*time.Second, 100)
+	w.nw.RunUntil(w.nw.Now().Add(10 * time.Second))
+	if p := &w.tx.places; len(p.of) != 1 || len(p.taken) != 1 { // that of the honest host
+		t.Errorf("after the stream: %d endpoints of %d networks", len(p.of), len(p.taken))
+	}
+}
+
+// A receiver that the sender refuses because another one was first gets the next stream, although
+// the sender closes the connection.
+func TestRefusedComesAgain(t *testing.T) {
+	w := newSimWorld(t, 63, 2)
+	w.cramped()
+	w.move(w.rx[0], honestHost)
+	w.move(w.rx[1], "192.0.2.2")
+	cfg := Config{Messages: 2000, BitsPerSecond: 64 * 8 * 5000}
+	first, second := w.receiver(w.rx[0], cfg, 77), w.receiver(w.rx[1], cfg, 78)
+	first.send(w.tx, cfg, 99)
+	if err := first.line(first.rx.Identity(), honestHost, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.line(second.rx.Identity(), "192.0.2.2", 0); err != nil {
+		t.Fatal(err)
+	}
+	w.until(time.Second, func() bool { return second.rx.stats.Refused.There > 0 })
+	second.send(w.tx, cfg, 100)
+	if err := second.line(second.rx.Identity(), "192.0.2.2", 0); err != nil {
+		t.Fatal(err)
+	}
+	second.whole(2*time.Second, 2000)
+	first.whole(time.Second, 2000)
+}
+
+// A receiver that the sender refuses does not end another stream to the same port.
+func TestRefusedBesideOther(t *testing.T) {
+	w := newSimWorld(t, 64, 1)
+	w.cramped()
+	w.move(w.rx[0], honestHost)
+	cfg := Config{Messages: 2000, BitsPerSecond: 64 * 8 * 5000}
+	s := w.receiver(w.rx[0], cfg, 77)
+	s.send(w.tx, cfg, 99)
+	if err := s.line(s.rx.Identity(), honestHost, 100*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	other := w.receiver(w.rx[0], Config{Messages: 1000}, 78)
+	w.rx[0].after = s.read
+	other.send(w.tx, cfg, 100)
+	if err := other.line(other.rx.Identity(), honestHost, 100*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if other.tx.stats.Refused.There != 1 {
+		t.Errorf("%+v", other.tx.stats.Refused)
+	}
+	s.whole(time.Second, 2000)
+}

@@ -59,13 +59,14 @@ RACED_STREAM := Port|Held|Meeting|Example|RingEnds|StdIO
 # gotestsum runs the tests of packages. Many tests start processes and wait for them; on a machine that
 # does something else such a test can fail once. So a failed test runs a second time, alone, and the
 # summary lists both runs. A data race, or a fourth failure, ends the run at once.
-# lint has vetted the packages already. The tests of as many packages as processors run at once.
+# lint has vetted the packages already. Many tests wait most of the time, so the tests of one package
+# more than there are processors run at once.
 define gotestsum
 	$(GOTESTSUM) --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-abort-on-data-race \
 	  --packages="$$($(GO) list $(1) | tools/slow-first.sh | xargs)" \
 	  -- -p $(TEST_PACKAGES_AT_ONCE) -vet=off -shuffle=on -timeout=20m
 endef
-TEST_PACKAGES_AT_ONCE ?= $(shell getconf _NPROCESSORS_ONLN)
+TEST_PACKAGES_AT_ONCE ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # The skipped tests are listed with their reasons, and the last line has the counts.
 GOTESTSUM := $(GO) tool gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
 	  --post-run-command tools/test-counts.sh

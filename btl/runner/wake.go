@@ -2,12 +2,10 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"time"
 
 	"gobtl/btl"
-	"gobtl/fabric"
 	"gobtl/internal/waiting"
 )
 
@@ -414,7 +412,7 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	}
 	r.hooks.PublishStats()
 	if r.sleeper == nil {
-		return true, r.sleepHolding(d, p)
+		return true, r.sleepHolding(ctx, c, d, p)
 	}
 	if r.sleeping.Load() {
 		if c != nil && c.since == 0 {
@@ -435,10 +433,7 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	r.sleeping.Store(true)
 	r.token.Unlock()
 	if r.inbox.empty() && !r.asked.Load() {
-		stop := func() bool { return true }
-		if c != nil && ctx.Done() != nil {
-			stop = context.AfterFunc(ctx, r.m.Wake)
-		}
+		stop := wakeAtEnd(ctx, c, r.m.Wake)
 		if err := r.sleeper.Sleep(d); err != nil {
 			r.lost.Store(&err)
 			r.asked.Store(true)
@@ -456,6 +451,15 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	return true, true
 }
 
+// wakeAtEnd calls "wake" at the end of ctx, so that the goroutine of the call c stops sleeping. A
+// call of the function "stop" ends this. If c is nil, ctx has no effect.
+func wakeAtEnd(ctx context.Context, c *call, wake func()) (stop func() bool) {
+	if c == nil || ctx.Done() == nil {
+		return func() bool { return true }
+	}
+	return context.AfterFunc(ctx, wake)
+}
+
 // noteWaits updates the counters that Runner.Waits returns. The caller must own the module.
 func (r *Runner) noteWaits() {
 	w := r.policies[0].Counts()
@@ -463,34 +467,4 @@ func (r *Runner) noteWaits() {
 	r.mu.Lock()
 	r.waits = w
 	r.mu.Unlock()
-}
-
-// sleepHolding sleeps without releasing the module, so a goroutine with a new call must wake the
-// sleeping goroutine. The result of sleepHolding is true if it has slept, and false if new work was
-// found first.
-func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
-	r.noteWaits()
-	r.holding.Store(true)
-	defer r.holding.Store(false)
-	if !r.inbox.empty() || r.wanted.Load() > 0 || r.asked.Load() {
-		return false
-	}
-	begin := r.now()
-	err := r.m.Wait(d)
-	if errors.Is(err, fabric.ErrNotSupported) {
-		d = min(d, 100*time.Microsecond)
-		time.Sleep(d)
-	} else if err != nil {
-		r.broken = err
-		r.asked.Store(true)
-	}
-	p.Slept(d, r.now().Sub(begin), r.slack)
-	return true
-}
-
-// If a goroutine sleeps while it owns the module (sleepHolding), wakeHolder wakes this goroutine.
-func (r *Runner) wakeHolder() {
-	if r.holding.CompareAndSwap(true, false) {
-		r.m.Wake()
-	}
 }

@@ -56,10 +56,21 @@ func TestWatcherSleepsDuringLongCallback(t *testing.T) {
 			t.Fatal("no goroutine drives the module after a long callback")
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), long)
+}
+
+// The end of its context ends a call that sleeps, also over a fabric on which the call sleeps while
+// it owns the module. Config.Park is too long for a wake-up that is missing: the sleep would end
+// with the first keep-alive, which a module sends only when the peer has been silent for a while.
+func TestContextEndsSleep(t *testing.T) {
+	b := &bench{tb: t, net: mem.New(mem.Config{})}
+	r := New(b.open(btl.Config{}), Config{Park: time.Hour}, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	err = rs[1].Await(ctx, func(*btl.Module, Waker) error { return nil })
+	err := r.Await(ctx, func(*btl.Module, Waker) error { return nil })
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Await returns %v", err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

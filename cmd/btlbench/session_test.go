@@ -13,6 +13,7 @@ import (
 
 	"gobtl/cmd/btlbench/measure"
 	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/testenv"
 )
 
 // startServe runs serve in this process and returns its address. It ends with the test.
@@ -87,7 +88,11 @@ func measureJSON(t *testing.T, addr string, args ...string) *measure.Document {
 // TestAllTests runs every test on both layers, verified, between two sides in this process.
 func TestAllTests(t *testing.T) {
 	addr, _ := startServe(t)
-	d := measureJSON(t, addr, "--test", "all", "--size", "0,1,8,40,2000,70000",
+	sizes := []int{0, 1, 8, 40, 2000, 70000}
+	if testenv.Race {
+		sizes = []int{8, 70000}
+	}
+	d := measureJSON(t, addr, "--test", "all", "--size", list(sizes),
 		"--layer", "both", "--verify", "--iterations", "130", "--rounds", "2", "--warmup", "3",
 		"--window", "16", "--load-size", "5000")
 	type key struct {
@@ -102,7 +107,7 @@ func TestAllTests(t *testing.T) {
 	}
 	loads := map[string][]string{plan.TestLatLoad: {"idle", "max"}}
 	for _, test := range plan.AllTests {
-		for _, size := range []int{0, 1, 8, 40, 2000, 70000} {
+		for _, size := range sizes {
 			for _, layer := range []string{plan.LayerRaw, plan.LayerBTL} {
 				skip := plan.IsRemote(test) && (size == 0 || layer == plan.LayerRaw) ||
 					plan.IsAtomic(test) && size != plan.AtomicBytes ||
@@ -124,6 +129,11 @@ func TestAllTests(t *testing.T) {
 	if len(d.Skipped) == 0 {
 		t.Error("nothing is reported as skipped")
 	}
+}
+
+// list returns numbers as the argument of a flag.
+func list(numbers []int) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ",")
 }
 
 // TestRunnerLayer runs what is measured through a Runner, verified.

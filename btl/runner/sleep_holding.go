@@ -1,0 +1,43 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/internal/waiting"
+)
+
+// sleepHolding sleeps without releasing the module, so a goroutine with a new call must wake the
+// sleeping goroutine. The result of sleepHolding is true if it has slept, and false if new work was
+// found first.
+func (r *Runner) sleepHolding(
+	ctx context.Context, c *call, d time.Duration, p *waiting.Policy,
+) bool {
+	r.noteWaits()
+	r.holding.Store(true)
+	defer r.holding.Store(false)
+	if !r.inbox.empty() || r.wanted.Load() > 0 || r.asked.Load() {
+		return false
+	}
+	defer wakeAtEnd(ctx, c, r.m.Wake)()
+	begin := r.now()
+	err := r.m.Wait(d)
+	if errors.Is(err, fabric.ErrNotSupported) {
+		d = min(d, 100*time.Microsecond)
+		time.Sleep(d)
+	} else if err != nil {
+		r.broken = err
+		r.asked.Store(true)
+	}
+	p.Slept(d, r.now().Sub(begin), r.slack)
+	return true
+}
+
+// If a goroutine sleeps while it owns the module (sleepHolding), wakeHolder wakes this goroutine.
+func (r *Runner) wakeHolder() {
+	if r.holding.CompareAndSwap(true, false) {
+		r.m.Wake()
+	}
+}

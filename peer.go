@@ -22,7 +22,7 @@ import (
 //   - btl.ErrPeerClosed if the peer has closed the connection;
 //   - btl.ErrPeerDead if the peer did not answer. Sends to a dead peer fail after
 //     Config.Transport.PeerTimeout. If the peer dies after it has received a request, the waiting
-//     Call or OpenStream fails after the sum of KeepAlive and PeerTimeout, which is 25 s by
+//     Call or OpenStream fails within the sum of KeepAlive and PeerTimeout, which is 25 s by
 //     default.
 type Peer struct {
 	link    *Link

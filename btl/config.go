@@ -118,10 +118,10 @@ type Config struct {
 	HandshakeTimeout time.Duration
 	// PeerTimeout is the time after which a peer is declared dead if the peer has not acknowledged the
 	// oldest packet in flight, or has not answered a probe. Only acknowledgements and answers to
-	// probes restart the PeerTimeout. A PeerTimeout of 0 means 5 s. A process that does not call
-	// Progress for longer than PeerTimeout is declared dead by its peers. A process that computes for
-	// longer than PeerTimeout must announce the duration with Away, or use package runner. A
-	// PeerTimeout of less than four retransmission time-outs shortens the retransmission time-outs.
+	// probes restart the PeerTimeout. An idle peer has at least three quarters of PeerTimeout after
+	// the first probe. A PeerTimeout of 0 means 5 s. A process that does not call Progress for longer
+	// than PeerTimeout is declared dead by its peers, unless it announces the duration with Away, or
+	// uses package runner. A PeerTimeout of less than four retransmission time-outs shortens them.
 	PeerTimeout time.Duration
 	// Away is the longest time for which this module's process computes without a call of Progress, at
 	// most one hour. Peers learn the value of Away in the handshake, and extend their PeerTimeout for

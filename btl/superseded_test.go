@@ -67,9 +67,9 @@ func TestSupersededKeepsItsQuestions(t *testing.T) {
 		old, _ := l.pair()
 		l.settle(time.Second)
 		old.c.ID.Counted = counted
-		old.c.Life.Asked()
+		old.c.Life.Asked(l.now)
 		l.mods[0].all.Timers.Watches.Supersede(&old.c)
-		if inVain := old.c.Life.Asked(); inVain != counted {
+		if inVain := old.c.Life.Asked(l.now); inVain != counted {
 			t.Errorf("counted %v: the question before counts: %v", counted, inVain)
 		}
 		old.c.ID.Counted = false

@@ -28,7 +28,7 @@ type Config struct {
 	// with GOBTL_ override the fields of Transport. Transport.PeerTimeout is the time after which a
 	// rank that does not answer counts as dead. A PeerTimeout of 0 means 30 s. A HandshakeTimeout of 0
 	// means the value of PeerTimeout. A KeepAlive of 0 means 5 s. A rank that only waits for messages
-	// from a dead rank detects the death after the sum of KeepAlive and PeerTimeout. The library sets
+	// from a dead rank detects the death within the sum of KeepAlive and PeerTimeout. The library sets
 	// the field Transport.Label.
 	Transport btl.Config
 	// Layer contains the settings of package pml, which matches messages to receives. The library sets

@@ -13,6 +13,7 @@ import (
 // calls or answers is pending.
 type caller struct {
 	load
+	counted  load // the part of load that counts towards the limits for hosts and for all peers
 	host     *callerHost
 	calls    map[uint64]context.CancelFunc // running handlers, by the number of the call
 	most     int                           // largest length of calls
@@ -20,6 +21,9 @@ type caller struct {
 	owed     []owed                        // queued answers, for lack of resources
 	paying   bool                          // a goroutine sends the queued answers
 	gone     bool                          // the endpoint has ended
+	// Up to freeCalls running calls, and up to freeRequestBytes of their requests, do not count.
+	freeCalls        int
+	freeRequestBytes int64
 }
 
 // The type "load" counts the calls and answers that a server has in progress, either for one peer,
@@ -45,21 +49,50 @@ func (l *load) add(d load) {
 // The method "add" adds the argument d, whose fields can be negative, to the counts of a peer, of
 // the peer's host and of all peers. The caller holds runMu.
 func (n *Node) add(c *caller, d load) {
+	more := c.more(d)
 	c.load.add(d)
-	c.host.load.add(d)
+	c.counted.add(more)
+	c.host.counted.add(more)
 	if c.gone {
 		c.host.left.add(d)
 	}
 	n.load.add(d)
+	n.counted.add(more)
+}
+
+// The method "more" returns by how much the counted part of a peer's load grows if the load grows
+// by d. A resource does not count as long as the peer is within its allowance. If allowances
+// counted, one host with many peers could use up the limits for all peers by allowances alone.
+// All peers together use less than twice a limit, and one allowance for each peer.
+func (c *caller) more(d load) load {
+	l := c.load
+	l.add(d)
+	if l.running <= c.freeCalls {
+		if l.running = 0; l.sending <= sendingFree+1 {
+			l.sending = 0
+		}
+	}
+	if l.requestBytes <= c.freeRequestBytes {
+		l.requestBytes = 0
+	}
+	if l.answerBytes <= freeAnswerBytes {
+		l.answerBytes = 0
+	}
+	is := &c.counted
+	l.add(load{
+		-is.running, -is.requestBytes, -is.sending, -is.answerBytes, -is.unacked, -is.unackedBytes,
+	})
+	return l
 }
 
 // mayShare reports whether a host is allowed to use "more" of a resource, such as running calls,
-// that has a limit for all peers together. The argument "all" of mayShare is the amount that all
-// peers use, and the argument "host" is the amount that the peers of the host use. If the sum of
+// that has a limit for all peers together. The argument "all" of mayShare is the counted amount of
+// all peers, and the argument "host" is the counted amount of the peers of the host. If the sum of
 // all peers would exceed the limit, the host is allowed to use at most 2*limit-all, so that one
-// host with many peers cannot exclude other hosts.
+// host with many peers cannot exclude other hosts. If "more" is 0, the peer is within its
+// allowance, and mayShare returns true.
 func mayShare[T int | int64](all, host, more, limit T) bool {
-	return all+more <= limit || host+more <= 2*limit-all
+	return more <= 0 || all+more <= limit || host+more <= 2*limit-all
 }
 
 // The type "owed" is an answer that waits for free send buffers of the transport.
@@ -73,7 +106,7 @@ const (
 	owedMax    = 1 << 15 // other answers; a further one ends the endpoint
 	// Even if the limit for the answers to all peers is reached, a peer with at most sendingFree
 	// answers in progress is allowed to begin one call at a time. sendingFree is not 0 because an
-	// answer still counts as in progress for a short time after the transport has accepted it.
+	// answer is still in progress for a short time after the transport has accepted it.
 	sendingFree = 1
 	// owedFree is the number of queued answers that every peer is allowed to have, even if the limit
 	// on the answers to all peers is reached. owedOverheadBytes is the memory that a queued answer
@@ -82,11 +115,16 @@ const (
 	owedOverheadBytes = 64
 )
 
-// Even if the limits for all peers together are reached, a peer without running requests can send
-// one request of at most smallBytes, unless handlers of ended endpoints of the same host are
-// running. A peer with at most smallBytes of unacknowledged answers can get one more answer of at
-// most smallBytes, whatever the other peers use.
-const smallBytes = 64 << 10
+// The allowance of a peer does not count towards the limits for all peers together. The peer has
+// its allowance even if these limits are reached. A peer without running requests can send one
+// request of at most smallBytes, unless handlers of ended endpoints of the same host are running. A
+// peer can have freeAnswerBytes of answers, so that a peer with at most smallBytes of
+// unacknowledged answers can get one more answer of at most smallBytes, and owedFree answers can be
+// queued besides.
+const (
+	smallBytes      = 64 << 10
+	freeAnswerBytes = 2*smallBytes + owedFree*owedOverheadBytes
+)
 
 // Sent answers do not count towards AnswerBytes while they are at most unackedFree bytes together,
 // or at most unackedFreeCount answers. Because some sent answers do not count, a peer can begin its
@@ -125,8 +163,8 @@ func (n *Node) caller(peer *btl.Endpoint) *caller {
 
 // callerHost is the server's common state of all calling peers on one host, guarded by Node.runMu.
 type callerHost struct {
-	load
-	left    load // the part of load that belongs to peers whose endpoints have ended
+	counted load // the sum of caller.counted
+	left    load // the sum of caller.load of the peers whose endpoints have ended
 	name    string
 	callers int // number of calling peers on the host
 }
@@ -230,7 +268,9 @@ func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte, of account,
 
 // The method "reply" sends an answer, and runs on the goroutine that drives the module. If no send
 // buffer is free, a goroutine of the Node sends the answer later. If the limits do not allow the
-// answer, the method "reply" sends the status statusRoom instead.
+// answer, the method "reply" sends the status statusRoom instead. If the limits do not even allow a
+// queued status, the method "reply" ends the endpoint, because the caller of a lost answer would
+// wait for ever. An endpoint within its allowance does not end in this way.
 func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 	var of account
 	if len(body) > packetBytesMin {
@@ -262,17 +302,16 @@ func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
 // mayAnswer reports whether the limits on unacknowledged answers allow one more answer, of the
 // given number of bytes, to a peer. The caller holds runMu.
 func (n *Node) mayAnswer(c *caller, bytes int64) bool {
-	counted := c.against()
-	return counted == 0 && c.answerBytes <= smallBytes && bytes <= smallBytes ||
-		(counted == 0 || counted+bytes <= n.cfg.AnswerBytes) &&
-			mayShare(n.load.answerBytes, c.host.answerBytes, bytes, totalFactor*n.cfg.AnswerBytes)
+	against := c.against()
+	return (against == 0 || against+bytes <= n.cfg.AnswerBytes) && n.mayHold(c, bytes)
 }
 
-// mayOwe reports whether the limit on the answers to all peers allows one more queued answer to a
-// peer. The caller holds runMu.
-func (n *Node) mayOwe(c *caller) bool {
-	most := int64(totalFactor) * n.cfg.AnswerBytes
-	return mayShare(n.load.answerBytes, c.host.answerBytes, owedOverheadBytes, most)
+// mayHold reports whether the limit on the answers to all peers allows the given number of further
+// bytes of answers to a peer. The caller holds runMu.
+func (n *Node) mayHold(c *caller, bytes int64) bool {
+	more := c.more(load{answerBytes: bytes}).answerBytes
+	return mayShare(n.counted.answerBytes, c.host.counted.answerBytes, more,
+		totalFactor*n.cfg.AnswerBytes)
 }
 
 // The method "owe" queues an answer until a send buffer is free, and reports whether it has queued
@@ -285,7 +324,7 @@ func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 		return false
 	}
 	c := n.caller(peer)
-	if len(c.owed) >= owedMax || len(c.owed) >= owedFree && !n.mayOwe(c) {
+	if len(c.owed) >= owedMax || len(c.owed) >= owedFree && !n.mayHold(c, owedOverheadBytes) {
 		return false
 	}
 	if !n.mayAnswer(c, int64(len(body))+owedOverheadBytes) {

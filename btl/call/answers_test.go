@@ -16,7 +16,7 @@ import (
 // Slow calls of one peer lock out nobody else.
 func TestSlowPeerLeavesRoom(t *testing.T) {
 	net := mem.New(mem.Config{})
-	server := open(t, net, call.Config{Concurrent: 2, Total: 2})
+	server := open(t, net, call.Config{Concurrent: 3, Total: 2})
 	slow, other := open(t, net, call.Config{}), open(t, net, call.Config{})
 	register(server)
 	entered := make(chan struct{}, 4)
@@ -49,7 +49,7 @@ func TestSlowPeerLeavesRoom(t *testing.T) {
 	ask(slow, fromSlow)
 	ask(slow, fromSlow)
 	if _, err := slow.Call(t.Context(), fromSlow, methodEcho, nil); !errors.Is(err, call.ErrBusy) {
-		t.Errorf("beyond one peer's limit: %v", err)
+		t.Errorf("beyond the share of one peer: %v", err)
 	}
 	for range 20 { // one at a time, though all of Total is taken
 		if a, err := other.Call(t.Context(), fromOther, methodEcho, []byte("x")); err != nil ||
@@ -58,8 +58,9 @@ func TestSlowPeerLeavesRoom(t *testing.T) {
 		}
 	}
 	ask(other, fromOther)
+	ask(other, fromOther)
 	if _, err := other.Call(t.Context(), fromOther, methodEcho, nil); !errors.Is(err, call.ErrBusy) {
-		t.Errorf("a second call beyond the limit of all: %v", err)
+		t.Errorf("a third call beyond the limit of all: %v", err)
 	}
 }
 

@@ -130,7 +130,7 @@ func TestSharesByHost(t *testing.T) {
 	} {
 		clear(n.callers)
 		clear(n.hosts)
-		n.load = load{}
+		n.load, n.counted = load{}, load{}
 		most := 0
 		for ; take(peerAt("bad " + name)); most++ {
 			if most > 100 {

@@ -57,12 +57,13 @@ type Config struct {
 	// count towards AnswerBytes.
 	Concurrent int
 	// Total is the maximum number of calls of all peers together whose handlers run on goroutines, 1
-	// to 1<<23. A Total of 0 means eight times Concurrent. When the number of running calls of all
-	// peers reaches Total, the peers of one host can have at most 2*Total minus this number of running
-	// calls. A call whose endpoint has ended counts for the host until its handler returns.
-	// Independently of Total, every peer can have one running call, unless handlers of ended endpoints
-	// of the same host are running. For all streams of a peer except its first, the limit on the calls
-	// of all peers is seven eighths of Total instead of Total.
+	// to 1<<23. A Total of 0 means eight times Concurrent. When the number of counted calls of all
+	// peers reaches Total, the peers of one host can have at most 2*Total minus this number of counted
+	// calls. A call whose endpoint has ended counts for the host until its handler returns. Every peer
+	// can have one running call, which does not count while it is the peer's only one, unless handlers
+	// of ended endpoints of the same host are running. All peers together thus have less than 2*Total
+	// running calls, and one more for each peer. For all streams of a peer except its first, the limit
+	// on the calls of all peers is seven eighths of Total instead of Total.
 	Total int
 	// RequestBytes is the maximum size, in total, of the requests of one peer whose handlers run on
 	// goroutines, 1 to 1<<40. A RequestBytes of 0 means 64 MiB. A call fails with ErrBusy if its
@@ -72,7 +73,9 @@ type Config struct {
 	// request would raise this sum above 8*RequestBytes, the Node accepts the new request only if the
 	// requests of the same host, with the new request, have at most 16*RequestBytes - R bytes. A peer
 	// without a running request can always send one request of at most 64 KiB, unless handlers of
-	// ended endpoints of the same host are running.
+	// ended endpoints of the same host are running. The requests of a peer do not count towards R
+	// while they have at most these 64 KiB. All requests together thus have at most 16*RequestBytes,
+	// and 64 KiB for each peer.
 	RequestBytes int64
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
 	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, new
@@ -82,8 +85,11 @@ type Config struct {
 	// KiB count only until they are sent. The limit for the answers to all peers together is
 	// 8*AnswerBytes. When the unacknowledged answers to all peers have A bytes, and a new answer would
 	// raise this sum above 8*AnswerBytes, the Node sends the new answer only if the answers to the
-	// same host, with the new answer, have at most 16*AnswerBytes - A bytes. A peer with at most 64
-	// KiB of unacknowledged answers can always get one more answer of at most 64 KiB.
+	// same host, with the new answer, have at most 16*AnswerBytes - A bytes. The answers to a peer do
+	// not count towards A while they have at most 132 KiB, of which 4 KiB are for the bookkeeping of
+	// answers that wait. A peer with at most 64 KiB of unacknowledged answers can thus always get one
+	// more answer of at most 64 KiB. All answers together have at most 16*AnswerBytes, and 132 KiB for
+	// each peer.
 	AnswerBytes int64
 	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to 1<<31
 	// bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, but at
@@ -164,6 +170,7 @@ type Node struct {
 
 	runMu   sync.Mutex // guards the next four fields
 	load    load       // sum over all callers
+	counted load       // sum of caller.counted over all callers
 	callers map[*btl.Endpoint]*caller
 	hosts   map[string]*callerHost     // the hosts of callers
 	hostOf  func(*btl.Endpoint) string // Endpoint.PeerHost

@@ -53,7 +53,8 @@ func TestSendingOfOneHost(t *testing.T) {
 }
 
 // Queued answers without a body count as the memory that they take. Peers of one host may queue up
-// to the limit for all peers, and a peer of another host may queue answers then.
+// to the limit for all peers and their allowances, and a peer of another host may queue answers
+// then.
 func TestOwedOfOneHost(t *testing.T) {
 	n, peer := idleNode(t)
 	n.cfg.AnswerBytes = 64 << 10
@@ -72,11 +73,12 @@ func TestOwedOfOneHost(t *testing.T) {
 	for range peers {
 		all += owed(paying(peer("bad")), owedMax)
 	}
-	most := totalFactor*int(n.cfg.AnswerBytes)/owedOverheadBytes + peers*owedFree
+	most := (totalFactor*int(n.cfg.AnswerBytes) + peers*freeAnswerBytes) / owedOverheadBytes
 	if all > most || all < most/2 {
 		t.Errorf("%d answers are queued, at most %d", all, most)
 	}
-	if got := owed(paying(peer("good")), 1000); got != 1000 {
-		t.Errorf("%d answers of another host are queued, want 1000", got)
+	want := totalFactor * int(n.cfg.AnswerBytes) / 2 / owedOverheadBytes // half of what is left
+	if got := owed(paying(peer("good")), owedMax); got != want {
+		t.Errorf("%d answers of another host are queued, want %d", got, want)
 	}
 }

@@ -141,6 +141,7 @@ func (n *Node) enter(
 	if _, twice := c.calls[s.id]; twice {
 		return statusBusy, place{}
 	}
+	c.renew()
 	switch {
 	case of.take():
 		kept = of
@@ -157,21 +158,37 @@ func (n *Node) enter(
 	return statusOK, kept
 }
 
-// mayEnter reports whether the limits allow a peer to begin one more call. A peer without a running
-// call can begin one, even if the limits for all peers together are reached. This exception does
-// not apply while handlers of ended endpoints of the same host are running, because otherwise a
-// host could begin one more call after each new connection. The calling function holds runMu.
+// The method "renew" gives a peer without running calls its allowance of one call, and a peer
+// without running requests its allowance of one small request. The peer gets no allowance while
+// handlers of ended endpoints of the same host are running, because otherwise a host could begin
+// one more call after each new connection. The calling function holds runMu.
+func (c *caller) renew() {
+	if c.running == 0 {
+		c.freeCalls = 0
+		if c.host.left.running == 0 {
+			c.freeCalls = 1
+		}
+	}
+	if c.requestBytes == 0 {
+		c.freeRequestBytes = 0
+		if c.host.left.requestBytes == 0 {
+			c.freeRequestBytes = smallBytes
+		}
+	}
+}
+
+// mayEnter reports whether the limits allow a peer to begin one more call. The calling function
+// holds runMu.
 func (n *Node) mayEnter(c *caller, bytes int64) bool {
-	all, host, left := &n.load, &c.host.load, &c.host.left
-	first := c.running+left.running == 0
+	all, host := &n.counted, &c.host.counted
+	more := c.more(load{running: 1, requestBytes: bytes, sending: 1})
 	return c.running < n.cfg.Concurrent && c.sending < sendingMax &&
 		c.against() < n.cfg.AnswerBytes &&
 		c.requestBytes+bytes <= n.cfg.RequestBytes &&
-		(c.requestBytes+left.requestBytes == 0 && bytes <= smallBytes ||
-			mayShare(all.requestBytes, host.requestBytes, bytes, totalFactor*n.cfg.RequestBytes)) &&
-		(first || mayShare(all.running, host.running, 1, n.cfg.Total)) &&
-		(first && c.sending <= sendingFree ||
-			mayShare(all.sending, host.sending, 1, totalFactor*sendingMax))
+		mayShare(all.requestBytes, host.requestBytes, more.requestBytes,
+			totalFactor*n.cfg.RequestBytes) &&
+		mayShare(all.running, host.running, more.running, n.cfg.Total) &&
+		mayShare(all.sending, host.sending, more.sending, totalFactor*sendingMax)
 }
 
 // The method "leave" records that the handler of a call has returned. The result "of" of the method

@@ -26,11 +26,12 @@ func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 // mayReserve reports whether the limits for all peers together allow a peer to open one more
 // stream.
 func (n *Node) mayReserve(c *caller) bool {
-	all, host, calls := &n.load, &c.host.load, n.cfg.Total
+	all, host, calls := &n.counted, &c.host.counted, n.cfg.Total
 	if c.reserved > 0 {
 		calls -= calls / 8
 	}
-	return mayShare(all.running-1, host.running-1, streamCalls, max(calls, streamCalls)) &&
+	opens := min(c.counted.running, 1) // the call that opens the stream
+	return mayShare(all.running-opens, host.running-opens, streamCalls, max(calls, streamCalls)) &&
 		mayShare(all.requestBytes, host.requestBytes, streamBytes,
 			totalFactor*max(n.cfg.RequestBytes, streamBytes))
 }

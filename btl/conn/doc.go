@@ -41,8 +41,8 @@
 // arrive, and grows in proportion to the bytes that have arrived (see early.go). Config.TotalBytes
 // limits the memory of all Conns together. Bytes that were written before Close are delivered after
 // Close, provided that the peer reads them in time (see Conn.Close). A Conn ends when its endpoint
-// ends. Calls that wait for a dead peer fail after btl.Config.PeerTimeout, plus
-// btl.Config.KeepAlive if no packets are in flight to the peer.
+// ends. Calls that wait for a dead peer fail after btl.Config.PeerTimeout, or after up to
+// btl.Config.KeepAlive more if no packets are in flight to the peer.
 //
 // Any goroutine may call all methods of this package. Only the goroutine that drives the module
 // accesses the state of a Conn.

@@ -38,6 +38,11 @@ type Rules struct {
 // which is at the same time the interval between these probes.
 func (r *Rules) PressAfter() time.Duration { return r.PeerTimeout / 8 }
 
+// idleAfter returns how long an idle peer has for its answer, from the second probe on. A peer that
+// is probed after a silence of PressAfter, and again after PressAfter, is thus dead after a silence
+// of PeerTimeout.
+func (r *Rules) idleAfter() time.Duration { return r.PeerTimeout - 2*r.PressAfter() }
+
 // AskEvery returns the interval at which a peer is probed over a reliable fabric while an
 // acknowledgement of the peer is outstanding.
 func (r *Rules) AskEvery() time.Duration {
@@ -85,6 +90,7 @@ func (n *tries) add() {
 // is allowed to be silent for longer than PeerTimeout.
 type doubts struct {
 	away         time.Duration // how much longer than PeerTimeout the peer may be silent
+	askedAgainAt Time          // time of the second of the probes that Peer.questions counts
 	resentAt     Time          // time of the latest resend that silentResends counts
 	thereAskedAt Time          // time of the latest probe whether the peer's endpoint exists, or 0
 	lifeAskedAt  Time          // time of the latest restart probe (AskedLife)
@@ -162,8 +168,10 @@ func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLif
 }
 
 // Asked counts a probe, and reports whether the previous probe was not answered.
-func (p *Peer) Asked() (again bool) {
-	p.questions.add()
+func (p *Peer) Asked(now Time) (again bool) {
+	if p.questions.add(); p.questions == 2 {
+		p.doubted().askedAgainAt = now
+	}
 	return p.questions > 1
 }
 
@@ -258,6 +266,7 @@ const (
 	Ack     Debt = iota // acknowledgement of the oldest packet in flight, which is resent
 	Confirm             // acknowledgement of packets, over a reliable fabric
 	Sign                // answer to a probe
+	Idle                // answer to a probe, from a peer that was possibly idle before the first probe
 )
 
 // String returns the name of the owed answer.
@@ -267,7 +276,7 @@ func (d Debt) String() string {
 		return "acknowledgement"
 	case Confirm:
 		return "confirmation"
-	case Sign:
+	case Sign, Idle:
 		return "sign of life"
 	}
 	return "unknown"
@@ -307,6 +316,9 @@ func (v *Verdict) Why() string {
 // "grace" of Verdict is added to the peer's time to answer, because received packets possibly wait
 // unread.
 //
+// An idle peer was possibly silent for longer than its time to answer before the first probe. From
+// the second probe on, such a peer has at least the time idleAfter.
+//
 // A peer that sends packets but never acknowledges the oldest packet in flight is declared dead as
 // well, because the path possibly carries only small packets.
 func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdict {
@@ -322,11 +334,16 @@ func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdi
 		}
 	case Confirm:
 		v.Owed = now.Sub(max(p.heardAt, p.owesAt))
-	case Sign:
+	case Sign, Idle:
 		v.Owed = v.quiet
 	}
-	v.Dead = v.Owed >= after+grace && v.Tries >= enough
-	if v.Within = after - v.Owed; v.Within <= 0 {
+	v.Within = after - v.Owed
+	if debt == Idle && p.questions > 1 {
+		left := r.idleAfter() + p.doubts.away - now.Sub(p.doubts.askedAgainAt)
+		v.Within = max(v.Within, left)
+	}
+	v.Dead = v.Within+grace <= 0 && v.Tries >= enough
+	if v.Within <= 0 {
 		v.Within = again
 	}
 	return v

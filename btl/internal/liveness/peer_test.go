@@ -75,7 +75,7 @@ func TestVerdictWhy(t *testing.T) {
 			p.Resent(now.Add(time.Duration(i-9)), &rules, true, true, false)
 		}
 		for range 3 {
-			p.Asked()
+			p.Asked(now.Add(-16 * time.Second))
 		}
 		if v := p.Verdict(now, &rules, c.debt, 0); !v.Dead || v.Why() != c.want {
 			t.Errorf("%v, heard %v ago by %d: dead %v: %s", c.debt, c.heard, c.channel, v.Dead, v.Why())
@@ -105,7 +105,8 @@ func TestVerdictOldest(t *testing.T) {
 }
 
 // A peer that is asked is dead after several questions in vain, when its time is over. One that
-// owes a confirmation is judged from when it owes it, one that owes a sign of life is not.
+// owes a confirmation is judged from when it owes it, one that owes a sign of life is not. One that
+// was idle has its time from the second question on, too.
 func TestVerdictAsked(t *testing.T) {
 	var p Peer
 	p.Begin(second)
@@ -119,7 +120,7 @@ func TestVerdictAsked(t *testing.T) {
 		if v := p.Verdict(17*second, &rules, Confirm, 0); v.Dead || v.Owed != 7*time.Second {
 			t.Errorf("owes for 7 s: %+v", v)
 		}
-		if i < TriesMin && p.Asked() != (i > 0) {
+		if i < TriesMin && p.Asked(3*second) != (i > 0) {
 			t.Errorf("question %d", i)
 		}
 	}
@@ -131,6 +132,17 @@ func TestVerdictAsked(t *testing.T) {
 	if v = p.Verdict(17*second, &rules, Sign, 0); v.Dead || v.Tries != 0 ||
 		v.Next(time.Hour) != rules.PeerTimeout {
 		t.Errorf("heard: %+v", v)
+	}
+	for range TriesMin {
+		p.Asked(30 * second)
+	}
+	for away := range Time(2) {
+		p.Grant(time.Duration(away * second))
+		for now, dead := range map[Time]bool{42*second - 1: false, 42 * second: true} {
+			if v := p.Verdict(now+away*second, &rules, Idle, 0); v.Dead != dead {
+				t.Errorf("idle, asked again at 30 s, at %d, away %d s: %+v", now, away, v)
+			}
+		}
 	}
 }
 
@@ -317,9 +329,9 @@ func TestCheck(t *testing.T) {
 // A count of attempts stays at its largest value, and does not begin again at 0.
 func TestTriesStayAtMost(t *testing.T) {
 	var p Peer
-	p.Asked()
+	p.Asked(second)
 	for i := range 1 << 16 {
-		if !p.Asked() {
+		if !p.Asked(second) {
 			t.Fatalf("probe %d counts as the first one", i+2)
 		}
 	}

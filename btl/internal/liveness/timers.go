@@ -245,7 +245,7 @@ func (s *Watches[E]) askAgain(ep E, w *Watch, verdict *Verdict) bool {
 	if verdict.Dead {
 		return false
 	}
-	if w.Asked() {
+	if w.Asked(*s.now) {
 		s.AskLife(ep)
 	}
 	return true
@@ -289,8 +289,8 @@ func (s *Watches[E]) keepChannels(ep E, w *Watch, v *View) time.Duration {
 	return next
 }
 
-// onKeepAlive probes a silent peer, and ends the endpoint if the peer has not answered for
-// PeerTimeout.
+// onKeepAlive probes a silent peer, and ends the endpoint if the peer has not answered in time
+// (Peer.Verdict).
 func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 	now := *s.now
 	if s.pressForAnswer(ep, w, v, w.Quiet(now)) {
@@ -305,7 +305,7 @@ func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 		s.Set(ep, min(due, s.keepChannels(ep, w, v)))
 		return
 	}
-	verdict := w.Verdict(now, &s.Rules, Sign, 0)
+	verdict := w.Verdict(now, &s.Rules, Idle, 0)
 	if !s.askAgain(ep, w, &verdict) {
 		s.host.End(ep, WhyDead, verdict)
 		return

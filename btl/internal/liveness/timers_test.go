@@ -79,6 +79,7 @@ func newHost(t *testing.T, v View) (*host, *endpoint) {
 
 // Each state of a silent peer ends in its way and at its time, and not before.
 func TestSilentPeerEnds(t *testing.T) {
+	const answers = 14 * time.Second // an eighth, and three quarters, of PeerTimeout
 	connected := View{Connected: true, Open: true}
 	with := func(change func(*View)) View {
 		v := connected
@@ -93,7 +94,7 @@ func TestSilentPeerEnds(t *testing.T) {
 		after time.Duration
 		asks  int // questions, at least
 	}{
-		{"keep alive", connected, nil, WhyDead, rules.PeerTimeout, TriesMin},
+		{"keep alive", connected, nil, WhyDead, rules.KeepAlive + answers, TriesMin},
 		{
 			"closing", with(func(v *View) { v.Closing, v.CloseAt = true, 1000*second }), nil, WhyClosed,
 			3 * time.Second, 0,
@@ -147,6 +148,35 @@ func TestSilentPeerEnds(t *testing.T) {
 		}
 		if h.s.Len() != 0 {
 			t.Errorf("%s: %d timers are left", c.name, h.s.Len())
+		}
+	}
+}
+
+// An idle peer has three quarters of PeerTimeout for its answer to the first question, even if it
+// was idle for longer than PeerTimeout before, and whatever the question was for. It is dead before
+// PeerTimeout has passed since the first question.
+func TestIdlePeerHasItsTime(t *testing.T) {
+	for name, ask := range map[string]func(h *host, e *endpoint){
+		"keep alive": func(h *host, _ *endpoint) { h.until(t, h.s.Rules.KeepAlive/2) },
+		"no places": func(h *host, _ *endpoint) {
+			h.s.AskSilent(Places, func(*endpoint) bool { return true })
+		},
+		"answer": func(h *host, e *endpoint) { e.view.Asks = true; h.s.WatchAsks(e) },
+	} {
+		h, e := newHost(t, View{Connected: true, Open: true})
+		h.s.Rules = Rules{PeerTimeout: 5 * time.Second, KeepAlive: 20 * time.Second}
+		h.s.Resume(e)
+		h.until(t, h.s.Rules.KeepAlive/2)
+		asked := len(h.asked)
+		for ask(h, e); len(h.asked) == asked && !h.ended; {
+			h.until(t, 10*time.Millisecond)
+		}
+		h.until(t, h.s.Rules.PeerTimeout*3/4)
+		if h.ended {
+			t.Errorf("%s: dead %d questions after the first", name, len(h.asked)-asked-1)
+		}
+		if h.until(t, h.s.Rules.PeerTimeout/4); !h.ended {
+			t.Errorf("%s: not dead after PeerTimeout and %d questions", name, len(h.asked)-asked)
 		}
 	}
 }

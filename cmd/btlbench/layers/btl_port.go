@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -24,6 +23,8 @@ const (
 	tagPutSeen btl.Tag = 7 // slot: its place may be written again
 	tagLoad    btl.Tag = 8 // a message of the stream beside a ping-pong (lat_load)
 	tagNotice  btl.Tag = 9 // a put is in place (notice)
+
+	tagLast = tagNotice
 )
 
 // btlPort is one side of the measured transport, which is a module with one connection.
@@ -175,7 +176,8 @@ func (p *btlPort) State() State {
 // closeGrace is the longest time that a side waits until the peer has received its close.
 const closeGrace = 300 * time.Millisecond
 
-func (p *btlPort) close() error {
+func (p *btlPort) close() (err error) {
+	defer func() { err = errors.Join(err, p.m.Close()) }() // also after a panic
 	if p.err == nil {
 		now := clock()
 		deadline := now.Add(closeGrace)
@@ -186,7 +188,7 @@ func (p *btlPort) close() error {
 			}
 		}
 	}
-	return p.m.Close()
+	return nil
 }
 
 // Prepare resets the counts of a round, and exposes memory for a test of puts.
@@ -225,22 +227,6 @@ func (p *btlPort) settle() error {
 		}
 	}
 	return nil
-}
-
-// handlers are the message handlers of a round.
-func (p *btlPort) handlers(r *Round) map[btl.Tag]btl.Handler {
-	data := p.onStreamData
-	if plan.IsPingPong(r.Test) {
-		data = p.onPong
-		if r.Server {
-			data = p.onPing
-		}
-	}
-	return map[btl.Tag]btl.Handler{
-		tagData: data, tagGo: p.onGo, tagFin: p.onFin, tagFinSeen: p.onFinSeen,
-		tagWindow: p.onWindow, tagPut: p.onPut, tagPutSeen: p.onPutSeen, tagLoad: p.onLoad,
-		tagNotice: p.onNotice,
-	}
 }
 
 func (p *btlPort) Client(r *Round) error {
@@ -432,50 +418,6 @@ func again(err error) error {
 		return nil
 	}
 	return err
-}
-
-// noteBytes is the size of a control message, which has the round's number and two other numbers.
-const noteBytes = 24
-
-// tell sends a control message (note) of up to two numbers. If the control message cannot be sent
-// now, it is queued, because it must not be lost. An error of tell is final.
-func (p *btlPort) tell(tag btl.Tag, a, b uint64) error {
-	var note [noteBytes]byte
-	binary.LittleEndian.PutUint64(note[:], p.r.Number)
-	binary.LittleEndian.PutUint64(note[8:], a)
-	binary.LittleEndian.PutUint64(note[16:], b)
-	now := clock()
-	err := p.ep.SendImmediate(now, tag, note[:])
-	if !errors.Is(err, btl.ErrAgain) {
-		return err
-	}
-	f, err := p.ep.Alloc(tag, len(note))
-	if err == nil {
-		copy(f.Bytes(), note[:])
-		if _, err = p.ep.Send(now, f); err != nil {
-			_ = p.ep.Free(f)
-		}
-	}
-	if errors.Is(err, btl.ErrAgain) {
-		p.notes = append(p.notes, noteDue{tag: tag, a: a, b: b})
-		return nil
-	}
-	return err
-}
-
-// A noteDue is a control message that could not be sent yet.
-type noteDue struct {
-	tag  btl.Tag
-	a, b uint64
-}
-
-// readNote decodes a control message that tell has sent. A control message of an earlier round is
-// ignored.
-func (p *btlPort) readNote(data []byte) (a, b uint64, ok bool) {
-	if len(data) != noteBytes || binary.LittleEndian.Uint64(data) != p.r.Number {
-		return 0, 0, false
-	}
-	return binary.LittleEndian.Uint64(data[8:]), binary.LittleEndian.Uint64(data[16:]), true
 }
 
 // check returns the reason why the round cannot continue.

@@ -12,12 +12,14 @@ type puts struct {
 	region    *btl.Region
 	place     []byte // the region's memory
 	numbers   []uint64
+	unseen    []bool // slots whose puts are complete, and not seen by the peer
 	putDoneFn func(*btl.Fragment, error)
 }
 
 // exposeFor exposes zeroed memory for a round of puts, which holds one message in put_lat and a
 // window of messages in put_bw. The memory of an earlier round is no longer exposed.
 func (p *btlPort) exposeFor(r *Round) (uint64, error) {
+	p.unseen = nil
 	if p.region != nil {
 		p.region.Close()
 		p.region = nil
@@ -210,7 +212,7 @@ func (p *btlPort) putLatServer(r *Round) error {
 // putClient measures a flow of puts until the last one is acknowledged, which means that its bytes
 // were written.
 func (p *btlPort) putClient(r *Round) error {
-	p.numbers = make([]uint64, r.Window)
+	p.numbers, p.unseen = make([]uint64, r.Window), make([]bool, r.Window)
 	if err := p.putPhase(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
 		return err
 	}
@@ -298,6 +300,7 @@ func (p *btlPort) onPutDone(f *btl.Fragment, err error) {
 	p.inFlight--
 	slot := f.Context
 	if err == nil {
+		p.unseen[slot] = true
 		err = p.tell(tagPut, p.numbers[slot], slot)
 	}
 	if err != nil && p.sendErr == nil {
@@ -309,7 +312,7 @@ func (p *btlPort) onPutDone(f *btl.Fragment, err error) {
 func (p *btlPort) onPut(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	r := p.r
 	n, slot, ok := p.readNote(data)
-	if !ok || r.Test != plan.TestPutBW || slot >= uint64(r.Window) {
+	if !ok || slot >= uint64(r.Window) {
 		return
 	}
 	p.received++
@@ -319,8 +322,11 @@ func (p *btlPort) onPut(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	p.tellOrFail(tagPutSeen, slot)
 }
 
+// onPutSeen frees the slot of a put that the peer has verified.
 func (p *btlPort) onPutSeen(_ *btl.Endpoint, _ btl.Tag, data []byte) {
-	if slot, _, ok := p.readNote(data); ok && slot < uint64(p.r.Window) {
+	slot, _, ok := p.readNote(data)
+	if ok && slot < uint64(len(p.unseen)) && p.unseen[slot] {
+		p.unseen[slot] = false
 		p.messages.free = append(p.messages.free, uint32(slot))
 	}
 }

@@ -254,12 +254,11 @@ func (s *Side) Stats() (read func() btl.Stats, ok bool) {
 
 // Close closes the layers, and then ends the engine.
 func (s *Side) Close() {
-	_ = s.engine.do(func() error {
-		s.engine.idle = nil
-		for _, l := range s.layers {
-			_ = l.close() // Nothing can be done about it, and the process is about to end.
-		}
-		return nil
-	})
+	for _, l := range s.layers {
+		_ = s.engine.always(func() error { // Nothing can be done about an error.
+			s.engine.idle = nil
+			return l.close()
+		})
+	}
 	s.engine.stop()
 }

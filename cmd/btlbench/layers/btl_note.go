@@ -56,10 +56,33 @@ func (p *btlPort) tell(tag btl.Tag, a, b uint64) error {
 		}
 	}
 	if errors.Is(err, btl.ErrAgain) {
-		p.notes = append(p.notes, noteDue{tag: tag, a: a, b: b})
-		return nil
+		return p.owe(noteDue{tag: tag, a: a, b: b})
 	}
 	return err
+}
+
+// notesMore is the number of control messages that may be queued beyond one for each slot.
+const notesMore = 16
+
+// errUntaken means that the peer takes no control messages, and causes more and more of them.
+var errUntaken = errors.New("the peer takes no control messages")
+
+// owe queues a control message. A control message of a slot is queued by itself. All other numbers
+// are absolute, and a later control message replaces a queued one with the same tag.
+func (p *btlPort) owe(n noteDue) error {
+	if n.tag != tagPut && n.tag != tagPutSeen {
+		for i := range p.notes {
+			if p.notes[i].tag == n.tag {
+				p.notes[i] = n
+				return nil
+			}
+		}
+	}
+	if len(p.notes) >= p.r.Window+notesMore {
+		return errUntaken
+	}
+	p.notes = append(p.notes, n)
+	return nil
 }
 
 // A noteDue is a control message that could not be sent yet.

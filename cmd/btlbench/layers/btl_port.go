@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -256,8 +257,8 @@ func (p *btlPort) Server(r *Round) error {
 		if err != nil {
 			return err
 		}
-		if p.err != nil {
-			return p.err
+		if err := cmp.Or(p.err, p.sendErr); err != nil {
+			return err
 		}
 		if err := p.serveDue(r); err != nil {
 			return err

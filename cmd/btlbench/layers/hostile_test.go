@@ -2,6 +2,7 @@ package layers
 
 import (
 	"encoding/binary"
+	"errors"
 	"testing"
 
 	"gobtl/btl"
@@ -62,4 +63,38 @@ func TestSlotsOfLiar(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A peer takes no control messages, but causes more and more of them. Those with absolute numbers
+// replace each other, and too many of the others end the round.
+func TestNotesUntaken(t *testing.T) {
+	const window, many = 4, 1 << 20
+	_, server := localPair(t)
+	round := func(test string) *Round {
+		return &Round{Server: true, Spec: plan.Spec{
+			Number: 1, Test: test, Layer: plan.LayerBTL, SizeBytes: 8, Window: window, Verify: true,
+		}}
+	}
+	r := round(plan.TestRate)
+	prepared(t, server, r, func(p *btlPort, got func(btl.Tag, []byte)) {
+		for n := uint64(0); n < many; n++ {
+			p.tellOrFail(tagWindow, n)
+		}
+		if p.sendErr != nil || len(p.notes) != 1 || p.notes[0].a != many-1 {
+			t.Errorf("counts: %d control messages are queued: %v", len(p.notes), p.sendErr)
+		}
+	})
+	r = round(plan.TestPutBW)
+	prepared(t, server, r, func(p *btlPort, got func(btl.Tag, []byte)) {
+		for n := uint64(0); n < many; n++ {
+			p.tellOrFail(tagPutSeen, n%window)
+		}
+		if n := len(p.notes); n > window+notesMore {
+			t.Errorf("slots: %d control messages are queued", n)
+			return
+		}
+		if err := p.Server(r); !errors.Is(err, errUntaken) {
+			t.Errorf("the round ended with %v", err)
+		}
+	})
 }

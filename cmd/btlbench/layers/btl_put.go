@@ -1,6 +1,9 @@
 package layers
 
 import (
+	"cmp"
+	"errors"
+
 	"gobtl/btl"
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/internal/mono"
@@ -308,11 +311,28 @@ func (p *btlPort) onPutDone(f *btl.Fragment, err error) {
 	}
 }
 
+// errUnpaid means that the peer reports more puts than it has made.
+var errUnpaid = errors.New("the peer reports puts that it has not made")
+
+// paid reports whether the peer has written the bytes of one more put than this side has counted. A
+// side that verifies puts which nobody has made would do much work for a short message. The result
+// of paid is also false if the round is halted, so that a pass ends after the put that it verifies.
+func (p *btlPort) paid() bool {
+	if p.region == nil || p.r.Halted.Load() {
+		return false
+	}
+	if (p.received+1)*uint64(p.r.SizeBytes) > p.region.Written() {
+		p.sendErr = cmp.Or(p.sendErr, errUnpaid)
+		return false
+	}
+	return true
+}
+
 // onPut verifies a received put.
 func (p *btlPort) onPut(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	r := p.r
 	n, slot, ok := p.readNote(data)
-	if !ok || slot >= uint64(r.Window) {
+	if !ok || slot >= uint64(r.Window) || !p.paid() {
 		return
 	}
 	p.received++

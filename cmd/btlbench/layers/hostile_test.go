@@ -98,3 +98,58 @@ func TestNotesUntaken(t *testing.T) {
 		}
 	})
 }
+
+// A peer that has put nothing says that puts are in place, with and without a request to verify
+// puts. This side compares nothing, and ends the round.
+func TestPutsUnpaid(t *testing.T) {
+	client, server := localPair(t)
+	unpaid := func(p *btlPort, got func(btl.Tag, []byte)) {
+		r := p.r
+		for range 3 {
+			got(tagPut, noteOf(r.Number, 0, 0))
+			got(tagNotice, nil)
+		}
+		if n := r.Tally.VerifiedBytes + r.Tally.CorruptBytes; n != 0 || p.received != 0 {
+			t.Errorf("%v, verify %v, server %v: %d bytes are compared of %d puts", &r.Spec, r.Verify,
+				r.Server, n, p.received)
+			return
+		}
+		told := r.Test == plan.TestNotice || r.Test == plan.TestPutBW && r.Verify && r.Server
+		if err := p.check(); errors.Is(err, errUnpaid) != told {
+			t.Errorf("%v, verify %v, server %v: the round goes on with %v", &r.Spec, r.Verify, r.Server,
+				err)
+		}
+	}
+	for _, test := range plan.AllTests {
+		for _, verify := range []bool{false, true} {
+			spec := plan.Spec{
+				Number: 1, Test: test, Layer: plan.LayerBTL, SizeBytes: 64, Window: 8, Verify: verify,
+			}
+			prepared(t, server, &Round{Spec: spec, Server: true}, unpaid)
+			prepared(t, client, &Round{Spec: spec}, unpaid)
+		}
+	}
+}
+
+// A halted round compares no further put, even if the peer has made it.
+func TestPutsOfHaltedRound(t *testing.T) {
+	client, server := localPair(t)
+	spec := plan.Spec{
+		Test: plan.TestPutBW, Layer: plan.LayerBTL, SizeBytes: 64, Window: 8, Verify: true, Messages: 20,
+	}
+	_, r := localRound(t, client, server, spec)
+	verified := r.Tally.VerifiedBytes
+	if verified != 20*64 {
+		t.Errorf("%d bytes of 20 puts are verified", verified)
+	}
+	err := server.engine.do(func() error {
+		p := server.btl
+		p.received-- // as if the last put were not counted yet
+		r.Halted.Store(true)
+		p.onPut(p.ep, tagPut, noteOf(r.Number, 19, 0))
+		return nil
+	})
+	if err != nil || r.Tally.VerifiedBytes != verified {
+		t.Errorf("%d bytes after the halt: %v", r.Tally.VerifiedBytes-verified, err)
+	}
+}

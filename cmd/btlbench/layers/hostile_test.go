@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+	"time"
 
 	"gobtl/btl"
 	"gobtl/cmd/btlbench/plan"
@@ -151,5 +152,73 @@ func TestPutsOfHaltedRound(t *testing.T) {
 	})
 	if err != nil || r.Tally.VerifiedBytes != verified {
 		t.Errorf("%d bytes after the halt: %v", r.Tally.VerifiedBytes-verified, err)
+	}
+}
+
+// A peer of the layer runner sends many pings at once and takes no replies. The round ends when it
+// is halted, and the thread that drives the module is not blocked.
+func TestPingsAtOnce(t *testing.T) {
+	cfg := Config{
+		Provider: "mem/local", Layers: []string{plan.LayerBTL},
+		Set:           []string{"send_buffers=64", "fragments_max=16"},
+		PeerTimeoutNs: int64(20 * time.Second), TimeoutNs: int64(20 * time.Second),
+	}
+	client, err := Open(cfg, NodeHint{}, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	cfg.Server, cfg.Layers = true, []string{plan.LayerRunner}
+	server, err := Open(cfg, NodeHint{}, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offers, answers := client.Offers(), server.Offers()
+	offers[0].Layer, answers[0].Layer = plan.LayerRunner, plan.LayerBTL
+	connected := make(chan error, 1)
+	go func() { connected <- server.Connect(offers) }()
+	if err := errors.Join(client.Connect(answers), <-connected); err != nil {
+		t.Fatal(err)
+	}
+	r := &Round{Server: true, Spec: plan.Spec{
+		Test: plan.TestLat, Layer: plan.LayerRunner, SizeBytes: 8000, Window: 1,
+		PeerTimeoutNs: cfg.PeerTimeoutNs,
+	}}
+	q, _ := server.layers[0].(*runnerPort)
+	if _, err := q.Prepare(r); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- q.Server(r) }()
+	err = client.engine.do(func() error {
+		p := client.btl
+		for range 200 { // as far as the credits go
+			if err := p.ep.SendImmediate(clock(), tagData, []byte{1}); err != nil {
+				break
+			}
+		}
+		if err := p.pass(clock()); err != nil {
+			return err
+		}
+		for deadline := clock().Add(10 * time.Second); ; { // Replies are due, or the thread is blocked.
+			stats := q.run.Stats()
+			if len(q.owed) > 0 || stats.Get(btl.CntDelivered) > 0 || clock() > deadline {
+				r.Halted.Store(true)
+				return nil
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+		server.Close()
+	case <-time.After(20 * time.Second):
+		t.Fatal("the round goes on")
 	}
 }

@@ -31,10 +31,7 @@ func (p *btlPort) exposeFor(r *Round) (uint64, error) {
 	if !exposes {
 		return 0, nil
 	}
-	sizeBytes := r.SizeBytes
-	if r.Test == plan.TestPutBW {
-		sizeBytes *= r.Window
-	}
+	sizeBytes := placeBytes(r)
 	if cap(p.place) < sizeBytes {
 		p.place = make([]byte, sizeBytes)
 	}
@@ -48,6 +45,17 @@ func (p *btlPort) exposeFor(r *Round) (uint64, error) {
 		return 0, err
 	}
 	return uint64(p.region.Handle()), nil
+}
+
+// placeBytes is the size of the memory that a side exposes in a round.
+func placeBytes(r *Round) int {
+	switch _, exposes := rightsFor(r); {
+	case !exposes:
+		return 0
+	case r.Test == plan.TestPutBW:
+		return r.SizeBytes * r.Window
+	}
+	return r.SizeBytes
 }
 
 // rightsFor returns whether a side exposes memory in a round, and the access rights of the peer.

@@ -84,6 +84,9 @@ func (q *runnerPort) connect(peer Offer, timeout time.Duration) (err error) {
 	}
 }
 
+// Memory implements Layer: only a client has memory of its own for messages.
+func (q *runnerPort) Memory(*Round) int64 { return 0 }
+
 // Prepare assigns all messages that arrive from now on to a round.
 func (q *runnerPort) Prepare(r *Round) (handle uint64, err error) {
 	return 0, q.run.Do(context.Background(), func(m *btl.Module) error {

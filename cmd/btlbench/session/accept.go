@@ -29,6 +29,8 @@ type Server struct {
 	clients int            // clients of that run, connected now
 	verdict error          // the first error of that run
 
+	memory *memory
+
 	lines bounded.Rate // limits the lines about clients
 }
 
@@ -49,6 +51,9 @@ type ServerConfig struct {
 	Clients int
 	// Once makes the server end after one run.
 	Once bool
+	// Memory is the largest number of bytes for the contents of messages of all clients together,
+	// where 0 means no limit. Without Once, one host gets at most three quarters of it.
+	Memory int64
 	// Opened is called for each side with the index of its client, and Log for each client.
 	Opened func(side *layers.Side, slot int)
 	Log    func(format string, args ...any)
@@ -64,6 +69,7 @@ func NewServer(o Options, c ServerConfig) *Server {
 	s := &Server{
 		ServerConfig: c, options: o, ended: make(chan error, 1),
 		hosts: make(map[string]int), freed: make(chan struct{}),
+		memory: newMemory(c.Memory, c.Once),
 	}
 	for slot := range c.Clients {
 		s.slots = append(s.slots, slot)
@@ -117,7 +123,9 @@ func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	s.log("client %v", from)
 	if err = c.send(newHello(""), s.options.Timeout); err == nil {
 		var list servedList
-		list, err = serveClient(ctx, c, s.options, slot, s.Opened)
+		l := &loan{of: s.memory, host: host}
+		list, err = serveClient(ctx, c, s.options, l, func(side *layers.Side) { s.Opened(side, slot) },
+			slot)
 		s.Served(from, list)
 	}
 	if err != nil {

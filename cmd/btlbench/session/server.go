@@ -20,6 +20,7 @@ type serverSession struct {
 	peer []layers.Offer
 
 	served   servedList
+	loan     *loan         // the memory of the rounds
 	patience time.Duration // the longest time-out that a client gets
 }
 
@@ -27,15 +28,17 @@ type serverSession struct {
 const setupAllowance = 2 * time.Second
 
 // serveClient serves a client from its hello to its goodbye. The argument slot of serveClient is
-// the index of the client among those that are served at the same time.
-func serveClient(ctx context.Context, conn *controlConn, o Options, slot int,
-	opened func(*layers.Side, int),
+// the index of the client among those that are served at the same time. The memory of the rounds is
+// taken from the loan l.
+func serveClient(ctx context.Context, conn *controlConn, o Options, l *loan,
+	opened func(*layers.Side), slot int,
 ) (served servedList, err error) {
 	s := &serverSession{
-		session: newSession(conn), ctx: ctx,
+		session: newSession(conn), ctx: ctx, loan: l,
 		patience: cmp.Or(o.Patience, PatienceDefault),
 	}
 	defer s.close()
+	defer l.giveBack() // after the end of the side
 	m, err := s.await(msgSetup, o.Timeout+setupAllowance)
 	if err != nil {
 		return s.served, s.refuse(err)
@@ -57,7 +60,7 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, slot int,
 		return s.served, s.refuse(err)
 	}
 	defer s.side.Close()
-	opened(s.side, slot)
+	opened(s.side)
 	if err := s.meet(); err != nil {
 		return s.served, s.refuse(err)
 	}
@@ -149,6 +152,9 @@ func (s *serverSession) serveRound(spec *plan.Spec) error {
 	var handle uint64
 	var before layers.Counters
 	err = s.side.Do(func() (err error) {
+		if err := s.loan.grow(l.Memory(r)); err != nil {
+			return err
+		}
 		handle, err = l.Prepare(r)
 		before = l.Counters()
 		return err

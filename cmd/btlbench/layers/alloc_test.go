@@ -30,7 +30,7 @@ func localPair(t testing.TB) (client, server *Side) {
 		return s
 	}
 	client = open(cfg)
-	cfg.Server = true
+	cfg.Server, cfg.Peer = true, client.Offers()
 	server = open(cfg)
 	if err := join(client, server); err != nil {
 		t.Fatal(err)

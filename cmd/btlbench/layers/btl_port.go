@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gobtl/btl"
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/fabric"
+	"gobtl/frag"
 	"gobtl/internal/mono"
 )
 
@@ -48,8 +50,9 @@ type btlPort struct {
 
 var _ Layer = (*btlPort)(nil)
 
-// openBTL opens a module.
-func openBTL(open openDomainFunc, info *fabric.Info, cfg *Config) (*btlPort, error) {
+// openBTL opens a module for a layer.
+func openBTL(open openDomainFunc, info *fabric.Info, cfg *Config, layer string,
+) (*btlPort, error) {
 	config, err := moduleConfig(cfg)
 	if err != nil {
 		return nil, err
@@ -71,7 +74,29 @@ func openBTL(open openDomainFunc, info *fabric.Info, cfg *Config) (*btlPort, err
 	p.doneFn, p.putDoneFn, p.askDoneFn = p.onDone, p.onPutDone, p.onAskDone
 	p.stream.doneFn = p.stream.onDone
 	m.OnEndpoint(p.onEndpoint)
+	m.Admit(admission(cfg, layer))
 	return p, nil
+}
+
+// refusedStranger is the code for a module that is not the peer's.
+const refusedStranger = 1
+
+// admission decides who may connect to the module of a layer: to a client nobody, and to a server
+// its client. The addresses of the client may differ behind a NAT, but a stranger does not know the
+// random number in the name of the client's module.
+func admission(cfg *Config, layer string) func(btl.Request) btl.Verdict {
+	var known []uint64
+	for _, o := range cfg.Peer {
+		if name, err := frag.ParseName(o.Name); err == nil && o.Layer == layer && cfg.Server {
+			known = append(known, name.Incarnation)
+		}
+	}
+	return func(r btl.Request) btl.Verdict {
+		if slices.Contains(known, r.Incarnation) {
+			return btl.Accept()
+		}
+		return btl.Refuse(refusedStranger)
+	}
 }
 
 // onEndpoint handles the events of the connection, which the client opens and the server accepts.

@@ -168,13 +168,15 @@ func TestPingsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	cfg.Server, cfg.Layers = true, []string{plan.LayerRunner}
+	offers := client.Offers()
+	offers[0].Layer = plan.LayerRunner
+	cfg.Server, cfg.Layers, cfg.Peer = true, []string{plan.LayerRunner}, offers
 	server, err := Open(cfg, NodeHint{}, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	offers, answers := client.Offers(), server.Offers()
-	offers[0].Layer, answers[0].Layer = plan.LayerRunner, plan.LayerBTL
+	answers := server.Offers()
+	answers[0].Layer = plan.LayerBTL
 	connected := make(chan error, 1)
 	go func() { connected <- server.Connect(offers) }()
 	if err := errors.Join(client.Connect(answers), <-connected); err != nil {
@@ -220,5 +222,50 @@ func TestPingsAtOnce(t *testing.T) {
 		server.Close()
 	case <-time.After(20 * time.Second):
 		t.Fatal("the round goes on")
+	}
+}
+
+// A stranger who knows the addresses of both sides connects to neither, before and after they have
+// connected to each other.
+func TestStrangersRefused(t *testing.T) {
+	for _, layer := range []string{plan.LayerBTL, plan.LayerRunner} {
+		cfg := Config{
+			Provider: "mem/local", Layers: []string{layer}, Wait: "event",
+			PeerTimeoutNs: int64(20 * time.Second), TimeoutNs: int64(20 * time.Second),
+		}
+		open := func() *Side {
+			s, err := Open(cfg, NodeHint{}, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(s.Close)
+			return s
+		}
+		strangers := []*Side{open(), open(), open(), open()}
+		client := open()
+		cfg.Server, cfg.Peer = true, client.Offers()
+		server := open()
+		refused := func(when string, stranger, by *Side) {
+			var refused *btl.RefusedError
+			if err := stranger.Connect(by.Offers()); !errors.As(err, &refused) {
+				t.Errorf("%s, a stranger %s they connect: %v", layer, when, err)
+			}
+		}
+		refused("to the server before", strangers[0], server)
+		refused("to the client before", strangers[1], client)
+		if t.Failed() {
+			return // The client would wait for its place.
+		}
+		if err := join(client, server); err != nil {
+			t.Fatal(err)
+		}
+		refused("to the server after", strangers[2], server)
+		refused("to the client after", strangers[3], client)
+		spec := plan.Spec{
+			Test: plan.TestBW, Layer: layer, SizeBytes: 8, Window: 4, Messages: 100, Verify: true,
+		}
+		if _, r := localRound(t, client, server, spec); r.Tally.Messages != 100 {
+			t.Errorf("%s: %d messages of 100", layer, r.Tally.Messages)
+		}
 	}
 }

@@ -51,7 +51,7 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, l *loan,
 	if err := layers.GrantSettings(m.Setup.Config.Set, s.grants); err != nil {
 		return s.served, s.refuse(err)
 	}
-	m.Setup.Config.Server = true
+	m.Setup.Config.Server, m.Setup.Config.Peer = true, m.Setup.Layers
 	m.Setup.Config.Set = append(m.Setup.Config.Set, o.Set...)
 	s.peer = m.Setup.Layers
 	node := layers.NodeOr(o.Node, conn.conn.LocalAddr())

@@ -11,6 +11,7 @@ import (
 
 	"gobtl/cmd/btlbench/layers"
 	"gobtl/internal/bounded"
+	"gobtl/internal/plain"
 )
 
 // Server accepts clients and serves several of them at the same time.
@@ -34,11 +35,11 @@ type Server struct {
 	lines bounded.Rate // limits the lines about clients
 }
 
-// log writes a line about a client. Any host can cause such a line as often as it likes, and the
-// number of such lines in a second is bounded.
+// log writes a line about a client. Any host can cause such a line as often as it likes, with texts
+// of its own. The length of a line and the number of such lines in a second are bounded.
 func (s *Server) log(format string, args ...any) {
 	if before, ok := s.lines.Allow(); ok {
-		s.Log("%s%s", before, fmt.Sprintf(format, args...))
+		s.Log("%s%s", before, plain.Line(fmt.Sprintf(format, args...)))
 	}
 }
 

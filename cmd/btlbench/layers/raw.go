@@ -45,6 +45,7 @@ type rawPort struct {
 	r            *Round // the one that runs
 	peer         fabric.Addr
 	peerCapacity int
+	key          uint64   // of both sides' control datagrams; no third party knows it
 	heard        uint64   // datagrams that the round has received
 	dog          watchdog // of heard, at the server
 

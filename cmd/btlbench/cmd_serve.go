@@ -16,8 +16,9 @@ import (
 // defaultPort is the TCP port of the command serve if no port is given.
 const defaultPort = "4711"
 
-// memoryDefault is the memory of the command serve for the contents of messages. The 18 streams that
-// one host can have by default get enough of it for all default sizes and windows, with --verify.
+// memoryDefault is the memory of the command serve for the contents of messages. The 18 streams
+// that one host can have by default get enough of it for all default sizes and windows, with
+// --verify.
 const memoryDefault = min(3<<30, plan.SizeBytesMax)
 
 // serveCmd waits for clients and serves them.

@@ -38,8 +38,8 @@ const (
 	rawMeet    = 5 // before the rounds: the numbers of a meeting
 )
 
-// A control datagram has five words, which are a magic number (rawStream.magic), the kind, the received and the sent
-// count of its sender, and in an answer the sent count of the asking side.
+// A control datagram has five words, which are a magic number (rawStream.magic), the kind, the
+// received and the sent count of its sender, and in an answer the sent count of the asking side.
 const (
 	rawKindAt     = 8
 	rawReceivedAt = 16

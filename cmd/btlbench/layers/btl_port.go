@@ -227,7 +227,7 @@ func (p *btlPort) Memory(r *Round) int64 {
 
 // Prepare resets the counts of a round, and exposes memory for a test of puts.
 func (p *btlPort) Prepare(r *Round) (handle uint64, err error) {
-	if err := p.settle(); err != nil {
+	if err := p.settle(r); err != nil {
 		return 0, err
 	}
 	p.r = r
@@ -248,13 +248,16 @@ func (p *btlPort) Prepare(r *Round) (handle uint64, err error) {
 }
 
 // settle waits until all messages of the previous round are acknowledged, because their buffers are
-// used again. The peer makes progress while settle waits.
-func (p *btlPort) settle() error {
+// used again. The peer makes progress while settle waits, unless round r is halted.
+func (p *btlPort) settle(r *Round) error {
 	p.watchdog = watchdog{since: clock()}
 	for p.inFlight+p.stream.inFlight > 0 {
 		now := clock()
 		if err := p.pass(now); err != nil {
 			return err
+		}
+		if r.Halted.Load() {
+			return ErrHalted
 		}
 		if p.stuck(now) {
 			return errStuck

@@ -118,9 +118,10 @@ func (p *btlPort) putPingPong(r *Round, l limit) (done int64, err error) {
 	return done, nil
 }
 
-// sendPut puts the next message, and waits until that is possible.
+// sendPut puts the next message, and waits until that is possible. If the server is stopped,
+// sendPut returns without a put.
 func (p *btlPort) sendPut(r *Round) error {
-	for {
+	for !r.Server || !r.Stopped.Load() {
 		if slot, ok := p.take(); ok {
 			p.fillPut(r, p.slot(slot), r.Sent)
 			sent, err := p.tryPut(r, slot, 0, false)
@@ -139,6 +140,7 @@ func (p *btlPort) sendPut(r *Round) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // Puts are numbered from 1 in their contents, so that unwritten memory is not mistaken for a put.

@@ -269,3 +269,34 @@ func TestStrangersRefused(t *testing.T) {
 		}
 	}
 }
+
+// A peer acknowledges nothing. A round that is halted does not wait for it in Prepare, and the
+// server of put_lat does not wait for it after its stop.
+func TestUnacknowledged(t *testing.T) {
+	_, server := localPair(t)
+	server.Cfg.PeerTimeoutNs = int64(50 * time.Millisecond)
+	r := &Round{Server: true, Spec: plan.Spec{
+		Test: plan.TestPutLat, Layer: plan.LayerBTL, SizeBytes: 64, Window: 1,
+	}}
+	prepared(t, server, r, func(p *btlPort, _ func(btl.Tag, []byte)) {
+		free := p.messages.free
+		p.messages.free = nil // as if all puts were on their way
+		time.AfterFunc(10*time.Millisecond, func() { r.Stopped.Store(true) })
+		time.AfterFunc(10*time.Second, func() { r.Halted.Store(true) })
+		if err := p.sendPut(r); err != nil || r.Sent != 0 {
+			t.Errorf("a stopped server has put %d times: %v", r.Sent, err)
+		}
+		p.messages.free = free
+	})
+	err := server.engine.do(func() error {
+		server.btl.inFlight = 1
+		defer func() { server.btl.inFlight = 0 }()
+		next := &Round{Spec: r.Spec, Server: true}
+		next.Halted.Store(true)
+		_, err := server.btl.Prepare(next)
+		return err
+	})
+	if !errors.Is(err, ErrHalted) {
+		t.Errorf("a halted round: %v", err)
+	}
+}

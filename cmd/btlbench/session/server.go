@@ -149,6 +149,8 @@ func (s *serverSession) serveRound(spec *plan.Spec) error {
 	}
 	r := &layers.Round{Spec: *spec, Server: true}
 	s.begin(r)
+	release := context.AfterFunc(s.ctx, func() { r.Halted.Store(true) })
+	defer release()
 	var handle uint64
 	var before layers.Counters
 	err = s.side.Do(func() (err error) {
@@ -191,7 +193,7 @@ func (s *serverSession) awaitStop(r *layers.Round, ended <-chan error) (*stopMsg
 	select {
 	case m := <-s.inbox:
 		r.Stopped.Store(true)
-		if err := <-ended; err != nil {
+		if err := s.awaitEnd(r, ended); err != nil {
 			return nil, err
 		}
 		if m.Type != msgStop {
@@ -213,4 +215,21 @@ func (s *serverSession) awaitStop(r *layers.Round, ended <-chan error) (*stopMsg
 		}
 		return nil, context.Cause(s.ctx)
 	}
+}
+
+// endAllowance is how long the hot loop may take to end, in addition to the peer time-out. The hot
+// loop may sleep, and verify a large message.
+const endAllowance = 5 * time.Second
+
+// awaitEnd waits until the hot loop of a stopped round has ended. If the hot loop waits for a
+// client that does not answer, the client loses its place.
+func (s *serverSession) awaitEnd(r *layers.Round, ended <-chan error) error {
+	select {
+	case err := <-ended:
+		return err
+	case <-s.ctx.Done():
+	case <-time.After(time.Duration(r.PeerTimeoutNs) + endAllowance):
+	}
+	r.Halted.Store(true)
+	return cmp.Or(<-ended, layers.ErrHalted)
 }

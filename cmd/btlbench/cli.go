@@ -84,6 +84,7 @@ func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 		kong.Vars{
 			"tests": plan.TestLat + "," + plan.TestBW, "layer": plan.LayerBTL,
 			"port":      defaultPort,
+			"memory":    plan.SizeText(memoryDefault),
 			"all_tests": strings.Join(plan.AllTests, ", "),
 		},
 		kong.NamedMapper("nonzero", kong.MapperFunc(decodeNonzero)),

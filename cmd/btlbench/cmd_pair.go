@@ -98,7 +98,7 @@ func (c *pairCmd) startServer(env *environment, cpus plan.CPUList) (*child, erro
 	}
 	args := []string{
 		"serve", "--listen", net.JoinHostPort(loopback.IP.String(), "0"), "--once", "--quiet",
-		"--clients", strconv.Itoa(c.Streams()),
+		"--clients", strconv.Itoa(c.Streams()), "--memory", "0",
 		"--cpus", cpus.String(), "--avoid", c.CPUs.String(), "--timeout", c.Timeout.String(),
 		"--patience", max(c.Timeout, c.PeerTimeout).String(),
 	}

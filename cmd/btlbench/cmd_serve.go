@@ -16,6 +16,11 @@ import (
 // defaultPort is the TCP port of the command serve if no port is given.
 const defaultPort = "4711"
 
+// memoryDefault is the memory of the command serve for the contents of messages. The 18 streams
+// that one host can have by default get enough of it for all default sizes and windows, with
+// --verify.
+const memoryDefault = min(3<<30, plan.SizeBytesMax)
+
 // serveCmd waits for clients and serves them.
 //
 //nolint:lll // A struct tag cannot be broken.
@@ -28,6 +33,8 @@ type serveCmd struct {
 	Set     []string      `help:"Set an option of the transport on this side, which overrides the client's --set. Repeatable." placeholder:"NAME=VALUE" sep:"none"`
 	Metrics string        `help:"Serve Prometheus metrics of this side on HOST:PORT/metrics." placeholder:"ADDR"`
 	Timeout time.Duration `help:"Time for a client to introduce itself." default:"5s"`
+
+	Memory plan.Bytes `help:"Memory for the contents of the messages of all clients together. One host gets at most three quarters. 0 means no limit. Default: ${default}." default:"${memory}" placeholder:"SIZE"`
 
 	Patience time.Duration `help:"Longest time-out that a client may ask for." default:"1m"`
 
@@ -84,7 +91,8 @@ func (c *serveCmd) Run(env *environment) error {
 		log, served.w = func(string, ...any) {}, io.Discard
 	}
 	s := session.NewServer(c.options(), session.ServerConfig{
-		Clients: c.Clients, Once: c.Once, Opened: metrics.watch, Log: log, Served: served.write,
+		Clients: c.Clients, Once: c.Once, Memory: int64(c.Memory),
+		Opened: metrics.watch, Log: log, Served: served.write,
 	})
 	if _, err := fmt.Fprintln(env.stdout, listeningPrefix+listener.Addr().String()); err != nil {
 		return err

@@ -226,7 +226,7 @@ var policies = []policy{
 	{
 		dir: "cmd/btlbench/layers",
 		imports: with(leaves, "btl", "btl/runner", "cmd/btlbench/plan", "fabric", "fabric/impair",
-			"internal/report", "internal/waiting"),
+			"frag", "internal/report", "internal/waiting"),
 		libs: []string{"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/sys"},
 	},
 	{

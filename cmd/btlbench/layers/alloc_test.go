@@ -30,7 +30,7 @@ func localPair(t testing.TB) (client, server *Side) {
 		return s
 	}
 	client = open(cfg)
-	cfg.Server = true
+	cfg.Server, cfg.Peer = true, client.Offers()
 	server = open(cfg)
 	if err := join(client, server); err != nil {
 		t.Fatal(err)
@@ -250,6 +250,39 @@ func TestEnginePanic(t *testing.T) {
 	}
 	if err := e.do(func() error { return nil }); err != nil {
 		t.Errorf("the engine is gone after a panic: %v", err)
+	}
+}
+
+// TestEngineIdlePanic: a panic between two jobs ends neither the process nor the engine, and the
+// next job reports the panic.
+func TestEngineIdlePanic(t *testing.T) {
+	e, err := startEngine(-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.stop()
+	panicked := make(chan struct{})
+	err = e.do(func() error {
+		e.idle = func() {
+			defer close(panicked)
+			panic("broken")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-panicked
+	ran := false
+	run := func() error {
+		ran = true
+		return nil
+	}
+	if err := e.do(run); err == nil || ran {
+		t.Errorf("a job of a broken engine: %v, ran %v", err, ran)
+	}
+	if err := e.always(run); err != nil || !ran {
+		t.Errorf("the last job of a broken engine: %v, ran %v", err, ran)
 	}
 }
 

@@ -29,6 +29,9 @@ func (p *btlPort) tryNotice(r *Round, slot uint32) (bool, error) {
 
 // onNotice handles a put of the peer, whose bytes have all arrived, and sends or records the reply.
 func (p *btlPort) onNotice(*btl.Endpoint, btl.Tag, []byte) {
+	if !p.paid() {
+		return
+	}
 	p.note(p.place)
 	if p.r.Server {
 		p.repliesDue++

@@ -29,11 +29,16 @@ type loadStream struct {
 
 // resetFor prepares the stream for a round, without starting it.
 func (s *loadStream) resetFor(r *Round) {
-	s.on, s.window, s.pace = false, 0, pace{}
-	if r.Test == plan.TestLatLoad && r.Load != plan.LoadIdle && !r.Server {
-		s.window = r.Window
-	}
+	s.on, s.window, s.pace = false, loadWindow(r), pace{}
 	s.messages.reset(s.window, r.LoadBytes, r.Verify)
+}
+
+// loadWindow is the number of messages of a side's stream that are in flight in a round.
+func loadWindow(r *Round) int {
+	if r.Test == plan.TestLatLoad && r.Load != plan.LoadIdle && !r.Server {
+		return r.Window
+	}
+	return 0
 }
 
 // start starts the stream, at a given rate or without a limit.

@@ -1,14 +1,16 @@
 package layers
 
 import (
-	"encoding/binary"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gobtl/btl"
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/fabric"
+	"gobtl/frag"
 	"gobtl/internal/mono"
 )
 
@@ -24,6 +26,8 @@ const (
 	tagPutSeen btl.Tag = 7 // slot: its place may be written again
 	tagLoad    btl.Tag = 8 // a message of the stream beside a ping-pong (lat_load)
 	tagNotice  btl.Tag = 9 // a put is in place (notice)
+
+	tagLast = tagNotice
 )
 
 // btlPort is one side of the measured transport, which is a module with one connection.
@@ -46,8 +50,9 @@ type btlPort struct {
 
 var _ Layer = (*btlPort)(nil)
 
-// openBTL opens a module.
-func openBTL(open openDomainFunc, info *fabric.Info, cfg *Config) (*btlPort, error) {
+// openBTL opens a module for a layer.
+func openBTL(open openDomainFunc, info *fabric.Info, cfg *Config, layer string,
+) (*btlPort, error) {
 	config, err := moduleConfig(cfg)
 	if err != nil {
 		return nil, err
@@ -69,7 +74,29 @@ func openBTL(open openDomainFunc, info *fabric.Info, cfg *Config) (*btlPort, err
 	p.doneFn, p.putDoneFn, p.askDoneFn = p.onDone, p.onPutDone, p.onAskDone
 	p.stream.doneFn = p.stream.onDone
 	m.OnEndpoint(p.onEndpoint)
+	m.Admit(admission(cfg, layer))
 	return p, nil
+}
+
+// refusedStranger is the code for a module that is not the peer's.
+const refusedStranger = 1
+
+// admission decides who may connect to the module of a layer: to a client nobody, and to a server
+// its client. The addresses of the client may differ behind a NAT, but a stranger does not know the
+// random number in the name of the client's module.
+func admission(cfg *Config, layer string) func(btl.Request) btl.Verdict {
+	var known []uint64
+	for _, o := range cfg.Peer {
+		if name, err := frag.ParseName(o.Name); err == nil && o.Layer == layer && cfg.Server {
+			known = append(known, name.Incarnation)
+		}
+	}
+	return func(r btl.Request) btl.Verdict {
+		if slices.Contains(known, r.Incarnation) {
+			return btl.Accept()
+		}
+		return btl.Refuse(refusedStranger)
+	}
 }
 
 // onEndpoint handles the events of the connection, which the client opens and the server accepts.
@@ -175,7 +202,8 @@ func (p *btlPort) State() State {
 // closeGrace is the longest time that a side waits until the peer has received its close.
 const closeGrace = 300 * time.Millisecond
 
-func (p *btlPort) close() error {
+func (p *btlPort) close() (err error) {
+	defer func() { err = errors.Join(err, p.m.Close()) }() // also after a panic
 	if p.err == nil {
 		now := clock()
 		deadline := now.Add(closeGrace)
@@ -186,12 +214,20 @@ func (p *btlPort) close() error {
 			}
 		}
 	}
-	return p.m.Close()
+	return nil
+}
+
+// Memory implements Layer.
+func (p *btlPort) Memory(r *Round) int64 {
+	slots, apart := slotsFor(r)
+	own := max(cap(p.mem), slotBytes(slots, r.SizeBytes, apart))
+	stream := max(cap(p.stream.mem), slotBytes(loadWindow(r), r.LoadBytes, r.Verify))
+	return int64(own) + int64(stream) + int64(max(cap(p.place), placeBytes(r)))
 }
 
 // Prepare resets the counts of a round, and exposes memory for a test of puts.
 func (p *btlPort) Prepare(r *Round) (handle uint64, err error) {
-	if err := p.settle(); err != nil {
+	if err := p.settle(r); err != nil {
 		return 0, err
 	}
 	p.r = r
@@ -212,35 +248,22 @@ func (p *btlPort) Prepare(r *Round) (handle uint64, err error) {
 }
 
 // settle waits until all messages of the previous round are acknowledged, because their buffers are
-// used again. The peer makes progress while settle waits.
-func (p *btlPort) settle() error {
+// used again. The peer makes progress while settle waits, unless round r is halted.
+func (p *btlPort) settle(r *Round) error {
 	p.watchdog = watchdog{since: clock()}
 	for p.inFlight+p.stream.inFlight > 0 {
 		now := clock()
 		if err := p.pass(now); err != nil {
 			return err
 		}
+		if r.Halted.Load() {
+			return ErrHalted
+		}
 		if p.stuck(now) {
 			return errStuck
 		}
 	}
 	return nil
-}
-
-// handlers are the message handlers of a round.
-func (p *btlPort) handlers(r *Round) map[btl.Tag]btl.Handler {
-	data := p.onStreamData
-	if plan.IsPingPong(r.Test) {
-		data = p.onPong
-		if r.Server {
-			data = p.onPing
-		}
-	}
-	return map[btl.Tag]btl.Handler{
-		tagData: data, tagGo: p.onGo, tagFin: p.onFin, tagFinSeen: p.onFinSeen,
-		tagWindow: p.onWindow, tagPut: p.onPut, tagPutSeen: p.onPutSeen, tagLoad: p.onLoad,
-		tagNotice: p.onNotice,
-	}
 }
 
 func (p *btlPort) Client(r *Round) error {
@@ -270,8 +293,8 @@ func (p *btlPort) Server(r *Round) error {
 		if err != nil {
 			return err
 		}
-		if p.err != nil {
-			return p.err
+		if err := cmp.Or(p.err, p.sendErr); err != nil {
+			return err
 		}
 		if err := p.serveDue(r); err != nil {
 			return err
@@ -305,177 +328,6 @@ func (p *btlPort) stuck(now mono.Time) bool {
 	mark := s.SegmentsSent() + s.Get(btl.CntRecvPayloadBytes) + s.Get(btl.CntDelivered) +
 		s.Get(btl.CntDone) + uint64(packets)<<40 + uint64(fragments)<<52
 	return p.watchdog.stuck(mark, now, 2*p.cfg.PeerTimeout())
-}
-
-// messages is the memory of the messages in flight.
-type messages struct {
-	mem  []byte
-	size int
-	// apart says that each slot has its own memory, because the contents of messages matter.
-	apart    bool
-	free     []uint32 // slots that may be used
-	inFlight int
-	acked    uint64 // of those that were in flight
-	doneFn   func(*btl.Fragment, error)
-	// sendErr is the error with which a send has ended.
-	sendErr error
-}
-
-// resetFor makes one slot for each message in flight.
-func (s *messages) resetFor(r *Round) {
-	slots := r.Window
-	if plan.IsLatency(r.Test) {
-		// The latest, those whose acknowledgement is still on its way, and one to spare.
-		slots = plan.WindowFor(4, r.SizeBytes)
-	}
-	apart := r.Verify || r.Test == plan.TestPutLat || r.Test == plan.TestGetBW
-	s.reset(slots, r.SizeBytes, apart)
-}
-
-// reset makes slots for messages of a size. If the argument apart is false, all slots share their
-// memory.
-func (s *messages) reset(slots, size int, apart bool) {
-	s.size, s.apart, s.inFlight, s.acked, s.sendErr = size, apart, 0, 0, nil
-	need := s.size
-	if s.apart {
-		need *= slots
-	}
-	if cap(s.mem) < need {
-		s.mem = make([]byte, need)
-	}
-	s.mem = s.mem[:need]
-	s.free = s.free[:0]
-	for i := range slots {
-		s.free = append(s.free, uint32(slots-1-i))
-	}
-}
-
-// slot returns the memory of a slot.
-func (s *messages) slot(i uint32) []byte {
-	if s.apart {
-		return s.mem[int(i)*s.size:][:s.size]
-	}
-	return s.mem
-}
-
-// take takes a free slot, if there is one.
-func (s *messages) take() (uint32, bool) {
-	n := len(s.free) - 1
-	if n < 0 {
-		return 0, false
-	}
-	i := s.free[n]
-	s.free = s.free[:n]
-	return i, true
-}
-
-// onDone is called when a queued message was acknowledged, or has failed.
-func (s *messages) onDone(f *btl.Fragment, err error) {
-	if s.inFlight == 0 {
-		s.sendErr = errStray
-		return
-	}
-	s.inFlight--
-	s.acked++
-	s.free = append(s.free, uint32(f.Context))
-	if err != nil && s.sendErr == nil {
-		s.sendErr = err
-	}
-}
-
-// immediateBytesMax is the size of the largest message that is copied (SendImmediate), and the
-// memory of a larger one is lent to the transport.
-const immediateBytesMax = 16 << 10
-
-// send sends the message in a slot, and frees the slot when the transport no longer uses it. If the
-// result of send is false, nothing was sent because of back-pressure, and the slot is free.
-func (s *messages) send(ep *btl.Endpoint, tag btl.Tag, slot uint32) (bool, error) {
-	data := s.slot(slot)
-	if len(data) <= min(ep.MaxTiny(), immediateBytesMax) {
-		err := ep.SendImmediate(ep.Now(), tag, data)
-		if err == nil {
-			s.free = append(s.free, slot)
-			return true, nil
-		}
-		if !errors.Is(err, btl.ErrAgain) {
-			return false, err
-		}
-	}
-	f, err := ep.Prepare(tag, data)
-	if err != nil {
-		s.free = append(s.free, slot)
-		return false, again(err)
-	}
-	f.Context, f.OnDone = uint64(slot), s.doneFn
-	return s.give(ep, f, slot)
-}
-
-// give passes a prepared fragment to the transport.
-func (s *messages) give(ep *btl.Endpoint, f *btl.Fragment, slot uint32) (bool, error) {
-	status, err := ep.Send(ep.Now(), f)
-	switch {
-	case err != nil:
-		_ = ep.Free(f) // It is ours after a refused Send.
-		s.free = append(s.free, slot)
-		return false, again(err)
-	case status == btl.Done:
-		s.free = append(s.free, slot)
-	default:
-		s.inFlight++
-	}
-	return true, nil
-}
-
-// The function again returns nil for an error that means back-pressure.
-func again(err error) error {
-	if errors.Is(err, btl.ErrAgain) {
-		return nil
-	}
-	return err
-}
-
-// noteBytes is the size of a control message, which has the round's number and two other numbers.
-const noteBytes = 24
-
-// tell sends a control message (note) of up to two numbers. If the control message cannot be sent
-// now, it is queued, because it must not be lost. An error of tell is final.
-func (p *btlPort) tell(tag btl.Tag, a, b uint64) error {
-	var note [noteBytes]byte
-	binary.LittleEndian.PutUint64(note[:], p.r.Number)
-	binary.LittleEndian.PutUint64(note[8:], a)
-	binary.LittleEndian.PutUint64(note[16:], b)
-	now := clock()
-	err := p.ep.SendImmediate(now, tag, note[:])
-	if !errors.Is(err, btl.ErrAgain) {
-		return err
-	}
-	f, err := p.ep.Alloc(tag, len(note))
-	if err == nil {
-		copy(f.Bytes(), note[:])
-		if _, err = p.ep.Send(now, f); err != nil {
-			_ = p.ep.Free(f)
-		}
-	}
-	if errors.Is(err, btl.ErrAgain) {
-		p.notes = append(p.notes, noteDue{tag: tag, a: a, b: b})
-		return nil
-	}
-	return err
-}
-
-// A noteDue is a control message that could not be sent yet.
-type noteDue struct {
-	tag  btl.Tag
-	a, b uint64
-}
-
-// readNote decodes a control message that tell has sent. A control message of an earlier round is
-// ignored.
-func (p *btlPort) readNote(data []byte) (a, b uint64, ok bool) {
-	if len(data) != noteBytes || binary.LittleEndian.Uint64(data) != p.r.Number {
-		return 0, 0, false
-	}
-	return binary.LittleEndian.Uint64(data[8:]), binary.LittleEndian.Uint64(data[16:]), true
 }
 
 // check returns the reason why the round cannot continue.

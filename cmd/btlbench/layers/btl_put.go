@@ -1,6 +1,9 @@
 package layers
 
 import (
+	"cmp"
+	"errors"
+
 	"gobtl/btl"
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/internal/mono"
@@ -12,12 +15,14 @@ type puts struct {
 	region    *btl.Region
 	place     []byte // the region's memory
 	numbers   []uint64
+	unseen    []bool // slots whose puts are complete, and not seen by the peer
 	putDoneFn func(*btl.Fragment, error)
 }
 
 // exposeFor exposes zeroed memory for a round of puts, which holds one message in put_lat and a
 // window of messages in put_bw. The memory of an earlier round is no longer exposed.
 func (p *btlPort) exposeFor(r *Round) (uint64, error) {
+	p.unseen = nil
 	if p.region != nil {
 		p.region.Close()
 		p.region = nil
@@ -26,10 +31,7 @@ func (p *btlPort) exposeFor(r *Round) (uint64, error) {
 	if !exposes {
 		return 0, nil
 	}
-	sizeBytes := r.SizeBytes
-	if r.Test == plan.TestPutBW {
-		sizeBytes *= r.Window
-	}
+	sizeBytes := placeBytes(r)
 	if cap(p.place) < sizeBytes {
 		p.place = make([]byte, sizeBytes)
 	}
@@ -43,6 +45,17 @@ func (p *btlPort) exposeFor(r *Round) (uint64, error) {
 		return 0, err
 	}
 	return uint64(p.region.Handle()), nil
+}
+
+// placeBytes is the size of the memory that a side exposes in a round.
+func placeBytes(r *Round) int {
+	switch _, exposes := rightsFor(r); {
+	case !exposes:
+		return 0
+	case r.Test == plan.TestPutBW:
+		return r.SizeBytes * r.Window
+	}
+	return r.SizeBytes
 }
 
 // rightsFor returns whether a side exposes memory in a round, and the access rights of the peer.
@@ -105,9 +118,10 @@ func (p *btlPort) putPingPong(r *Round, l limit) (done int64, err error) {
 	return done, nil
 }
 
-// sendPut puts the next message, and waits until that is possible.
+// sendPut puts the next message, and waits until that is possible. If the server is stopped,
+// sendPut returns without a put.
 func (p *btlPort) sendPut(r *Round) error {
-	for {
+	for !r.Server || !r.Stopped.Load() {
 		if slot, ok := p.take(); ok {
 			p.fillPut(r, p.slot(slot), r.Sent)
 			sent, err := p.tryPut(r, slot, 0, false)
@@ -126,6 +140,7 @@ func (p *btlPort) sendPut(r *Round) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // Puts are numbered from 1 in their contents, so that unwritten memory is not mistaken for a put.
@@ -210,7 +225,7 @@ func (p *btlPort) putLatServer(r *Round) error {
 // putClient measures a flow of puts until the last one is acknowledged, which means that its bytes
 // were written.
 func (p *btlPort) putClient(r *Round) error {
-	p.numbers = make([]uint64, r.Window)
+	p.numbers, p.unseen = make([]uint64, r.Window), make([]bool, r.Window)
 	if err := p.putPhase(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
 		return err
 	}
@@ -298,6 +313,7 @@ func (p *btlPort) onPutDone(f *btl.Fragment, err error) {
 	p.inFlight--
 	slot := f.Context
 	if err == nil {
+		p.unseen[slot] = true
 		err = p.tell(tagPut, p.numbers[slot], slot)
 	}
 	if err != nil && p.sendErr == nil {
@@ -305,11 +321,28 @@ func (p *btlPort) onPutDone(f *btl.Fragment, err error) {
 	}
 }
 
+// errUnpaid means that the peer reports more puts than it has made.
+var errUnpaid = errors.New("the peer reports puts that it has not made")
+
+// paid reports whether the peer has written the bytes of one more put than this side has counted. A
+// side that verifies puts which nobody has made would do much work for a short message. The result
+// of paid is also false if the round is halted, so that a pass ends after the put that it verifies.
+func (p *btlPort) paid() bool {
+	if p.region == nil || p.r.Halted.Load() {
+		return false
+	}
+	if (p.received+1)*uint64(p.r.SizeBytes) > p.region.Written() {
+		p.sendErr = cmp.Or(p.sendErr, errUnpaid)
+		return false
+	}
+	return true
+}
+
 // onPut verifies a received put.
 func (p *btlPort) onPut(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	r := p.r
 	n, slot, ok := p.readNote(data)
-	if !ok || r.Test != plan.TestPutBW || slot >= uint64(r.Window) {
+	if !ok || slot >= uint64(r.Window) || !p.paid() {
 		return
 	}
 	p.received++
@@ -319,8 +352,11 @@ func (p *btlPort) onPut(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	p.tellOrFail(tagPutSeen, slot)
 }
 
+// onPutSeen frees the slot of a put that the peer has verified.
 func (p *btlPort) onPutSeen(_ *btl.Endpoint, _ btl.Tag, data []byte) {
-	if slot, _, ok := p.readNote(data); ok && slot < uint64(p.r.Window) {
+	slot, _, ok := p.readNote(data)
+	if ok && slot < uint64(len(p.unseen)) && p.unseen[slot] {
+		p.unseen[slot] = false
 		p.messages.free = append(p.messages.free, uint32(slot))
 	}
 }

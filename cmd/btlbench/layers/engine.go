@@ -18,6 +18,8 @@ type engine struct {
 	// The function idle is called repeatedly between jobs, and must return within about a millisecond.
 	// Jobs set the function idle, and nil means that the engine sleeps until the next job.
 	idle func()
+	// The field broken is the panic of the function idle as an error, or nil.
+	broken error
 }
 
 // startEngine starts an engine on the given CPU, or on any CPU if the number is negative.
@@ -77,27 +79,52 @@ func (e *engine) loop(cpu int, pinned chan<- error) {
 			}
 			job()
 		default:
-			e.idle()
+			e.rest()
 		}
 	}
 }
 
-// do runs f on the engine's thread and returns its error. A panic in f becomes an error, and with
-// BTLBENCH_DEBUG its stack is written to standard error.
-func (e *engine) do(f func() error) error {
-	result := make(chan error, 1)
-	e.jobs <- func() {
-		defer func() {
-			if p := recover(); p != nil {
-				if os.Getenv("BTLBENCH_DEBUG") != "" {
-					fmt.Fprintf(os.Stderr, "%v\n%s", p, debug.Stack())
-				}
-				result <- fmt.Errorf("internal error: %v (BTLBENCH_DEBUG=1 shows where)", p)
-			}
-		}()
-		result <- f()
+// rest calls the function idle. A panic in the function idle breaks the engine.
+func (e *engine) rest() {
+	e.broken = guarded(func() error {
+		e.idle()
+		return nil
+	})
+	if e.broken != nil {
+		e.idle = nil
 	}
+}
+
+// do runs f on the engine's thread and returns its error. A panic in f becomes an error. If the
+// engine is broken, do returns the reason, and does not run f.
+func (e *engine) do(f func() error) error {
+	return e.always(func() error {
+		if e.broken != nil {
+			return e.broken
+		}
+		return f()
+	})
+}
+
+// The method always works like do, but also runs f if the engine is broken.
+func (e *engine) always(f func() error) error {
+	result := make(chan error, 1)
+	e.jobs <- func() { result <- guarded(f) }
 	return <-result
+}
+
+// guarded runs f and returns its error. A panic in f becomes an error, and with BTLBENCH_DEBUG its
+// stack is written to standard error.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if os.Getenv("BTLBENCH_DEBUG") != "" {
+				fmt.Fprintf(os.Stderr, "%v\n%s", p, debug.Stack())
+			}
+			err = fmt.Errorf("internal error: %v (BTLBENCH_DEBUG=1 shows where)", p)
+		}
+	}()
+	return f()
 }
 
 // stop ends the engine after the present job.

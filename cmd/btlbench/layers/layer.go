@@ -18,6 +18,9 @@ type Layer interface {
 	// Connect makes the peer reachable, within the time-out. The server may wait for the client's
 	// first packet.
 	connect(peer Offer, timeout time.Duration) error
+	// Memory returns the number of bytes for the contents of messages that the layer has after the
+	// call of Prepare for a round.
+	Memory(r *Round) int64
 	// Prepare prepares a round before either side starts it, and returns the handle of the memory
 	// for puts of the peer.
 	Prepare(r *Round) (handle uint64, err error)

@@ -23,7 +23,8 @@ import (
 //
 // The server sends nothing before it gets the client's number. The raw layer does not ask the
 // provider for the senders of datagrams, because that would cost time for each datagram. Therefore
-// a bound limits what a third party can get.
+// a bound limits what a third party can get, and the numbers of both sides mark the control
+// datagrams of the rounds.
 
 const (
 	// rawMeetSends is the largest number of datagrams in a meeting. Repetitions use at most
@@ -105,7 +106,9 @@ func (p *rawPort) hear(m *meeting, now mono.Time) (heard bool, err error) {
 		}
 		heard, m.heardAt = true, now
 		m.theirs = binary.LittleEndian.Uint64(b[rawMineAt:])
-		m.proven = m.proven || binary.LittleEndian.Uint64(b[rawTheirsAt:]) == m.mine
+		if binary.LittleEndian.Uint64(b[rawTheirsAt:]) == m.mine {
+			m.proven, p.key = true, m.mine^m.theirs
+		}
 	}
 	return heard, p.returnReceives()
 }

@@ -38,8 +38,8 @@ const (
 	rawMeet    = 5 // before the rounds: the numbers of a meeting
 )
 
-// A control datagram has five words, which are a magic number, the kind, the received and the sent
-// count of its sender, and in an answer the sent count of the asking side.
+// A control datagram has five words, which are a magic number (rawStream.magic), the kind, the
+// received and the sent count of its sender, and in an answer the sent count of the asking side.
 const (
 	rawKindAt     = 8
 	rawReceivedAt = 16
@@ -254,12 +254,15 @@ func (s *rawStream) arrived(c *fabric.Completion) error {
 		return nil
 	}
 	b := s.p.arena.Bytes(c.Buf)
-	if binary.LittleEndian.Uint64(b) != rawControlMagic {
+	if binary.LittleEndian.Uint64(b) != s.magic() {
 		return nil
 	}
-	peerSent := int64(binary.LittleEndian.Uint64(b[rawSentAt:]))
-	s.peerReceived = max(s.peerReceived, int64(binary.LittleEndian.Uint64(b[rawReceivedAt:])))
-	if echo := int64(binary.LittleEndian.Uint64(b[rawEchoAt:])); echo > 0 {
+	word := func(at int) int64 { return int64(binary.LittleEndian.Uint64(b[at:])) }
+	peerSent := word(rawSentAt)
+	// No count of the peer is larger than what was sent. A larger one is no proof of a lie: the peer
+	// also counts copies that the network makes, and the datagram may be damaged.
+	s.peerReceived = max(s.peerReceived, min(word(rawReceivedAt), s.sent))
+	if echo := min(word(rawEchoAt), s.sent); echo > 0 {
 		s.lost = max(s.lost, echo-s.peerReceived)
 	}
 	s.p.heard++
@@ -277,6 +280,10 @@ func (s *rawStream) arrived(c *fabric.Completion) error {
 	return nil
 }
 
+// The method magic is the magic number of the control datagrams of a round. Only the two sides know
+// it, and it differs from that of an earlier round, whose datagrams may be late.
+func (s *rawStream) magic() uint64 { return rawControlMagic ^ s.p.key ^ s.r.Number }
+
 // control sends a control datagram.
 func (s *rawStream) control(kind uint64, echo int64) error {
 	buf, err := s.p.takeFree()
@@ -285,7 +292,7 @@ func (s *rawStream) control(kind uint64, echo int64) error {
 	}
 	b := s.p.arena.Bytes(buf)
 	clear(b[:s.controlLen])
-	binary.LittleEndian.PutUint64(b, rawControlMagic)
+	binary.LittleEndian.PutUint64(b, s.magic())
 	binary.LittleEndian.PutUint64(b[rawKindAt:], kind)
 	binary.LittleEndian.PutUint64(b[rawReceivedAt:], uint64(s.received))
 	binary.LittleEndian.PutUint64(b[rawSentAt:], uint64(s.sent))

@@ -29,8 +29,10 @@ type runnerPort struct {
 
 	// The following fields belong to the goroutine that drives the module.
 	r     *Round
-	waker runner.Waker  // of the client's ping
-	owed  chan struct{} // the server found no room for a reply
+	waker runner.Waker // of the client's ping
+	due   int          // replies for which the server has found no room
+	// owed tells the server that replies are due.
+	owed chan struct{}
 }
 
 var _ Layer = (*runnerPort)(nil)
@@ -82,17 +84,22 @@ func (q *runnerPort) connect(peer Offer, timeout time.Duration) (err error) {
 	}
 }
 
+// Memory implements Layer: only a client has memory of its own for messages.
+func (q *runnerPort) Memory(*Round) int64 { return 0 }
+
 // Prepare assigns all messages that arrive from now on to a round.
 func (q *runnerPort) Prepare(r *Round) (handle uint64, err error) {
 	return 0, q.run.Do(context.Background(), func(m *btl.Module) error {
-		q.r = r
+		q.r, q.due = r, 0
 		return m.Handle(tagData, q.onData)
 	})
 }
 
 // finish ends the receiving part of the round.
-func (q *runnerPort) finish() error {
-	return q.run.Do(context.Background(), func(*btl.Module) error {
+func (q *runnerPort) finish(r *Round) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.PeerTimeoutNs))
+	defer cancel()
+	return q.run.Do(ctx, func(*btl.Module) error {
 		q.r = nil
 		return nil
 	})
@@ -113,9 +120,23 @@ func (q *runnerPort) onData(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	case r.Test != plan.TestLat:
 	case !r.Server:
 		q.waker.Wake(nil)
-	case errors.Is(q.send(ep, r), btl.ErrAgain):
-		q.owed <- struct{}{} // one ping is under way at a time, so there is room here
+	case q.due > 0 || errors.Is(q.send(ep, r), btl.ErrAgain):
+		q.due++ // more than one only if the peer does not wait for replies
+		select {
+		case q.owed <- struct{}{}:
+		default: // The server has not looked yet.
+		}
 	}
+}
+
+// reply sends the replies that are due, or returns the reason why it cannot.
+func (q *runnerPort) reply(r *Round) error {
+	for ; q.due > 0; q.due-- {
+		if err := q.send(q.ep, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // send sends the next message of this side, or returns the reason why it cannot.
@@ -145,7 +166,7 @@ func (q *runnerPort) Server(r *Round) error {
 	for !r.over() {
 		select {
 		case <-q.owed:
-			err := q.run.DoFor(ctx, q.ep, func(*btl.Module) error { return q.send(q.ep, r) })
+			err := q.run.DoFor(ctx, q.ep, func(*btl.Module) error { return q.reply(r) })
 			if err != nil && !r.over() {
 				return err
 			}
@@ -157,7 +178,7 @@ func (q *runnerPort) Server(r *Round) error {
 		}
 	}
 	r.Usage = q.usage(watch, waits)
-	return q.finish()
+	return q.finish(r)
 }
 
 // usage is the resource usage of this side in a time span, including the waits of the Runner.
@@ -213,7 +234,7 @@ func (q *runnerPort) Client(r *Round) error {
 		done *= 2 // each round trip is two messages
 	}
 	r.Meter.Messages, r.Meter.Bytes = done, done*int64(r.SizeBytes)
-	return q.because(r, errors.Join(err, q.finish()))
+	return q.because(r, errors.Join(err, q.finish(r)))
 }
 
 // because drops an error that the end of the round has caused.

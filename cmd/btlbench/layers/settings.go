@@ -87,10 +87,18 @@ var grantedTimes = []struct {
 	{"keep_alive", func(c *btl.Config) time.Duration { return c.KeepAlive }},
 }
 
+// settingBytesMax is the maximum length of a setting that a client asks a server for.
+const settingBytesMax = 256
+
 // GrantSettings reports whether a client may have the NAME=VALUE pairs that it asks a server for. A
 // client cannot make a server allocate memory for more than a few times the default numbers. The
 // function wait decides about each time-out. GrantSettings refuses a setting that no list names.
 func GrantSettings(settings []string, wait func(time.Duration) error) error {
+	for _, s := range settings {
+		if len(s) > settingBytesMax {
+			return fmt.Errorf("a setting of %d bytes: this server grants up to %d", len(s), settingBytesMax)
+		}
+	}
 	var c btl.Config
 	if err := ApplySettings(&c, settings); err != nil {
 		return err

@@ -3,6 +3,7 @@ package layers
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,10 @@ func TestGrantSettings(t *testing.T) {
 		if GrantSettings([]string{p.Name + "=" + value}, wait) == nil {
 			t.Errorf("granted: %s=%s", p.Name, value)
 		}
+	}
+	long := "profile=" + strings.Repeat("x", 1<<16)
+	if err := GrantSettings([]string{long}, wait); err == nil || len(err.Error()) > 200 {
+		t.Errorf("a long setting: %v", err)
 	}
 	for _, g := range granted {
 		var c btl.Config

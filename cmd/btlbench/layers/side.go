@@ -31,6 +31,8 @@ type Config struct {
 
 	// Server says that this side waits for the other side to connect, and is not sent.
 	Server bool `json:"-"`
+	// Peer is what the client of a server offers. No other module can connect to the server's.
+	Peer []Offer `json:"-"`
 }
 
 // NewConfig is the configuration of a client's side, with a time limit for connecting its layers.
@@ -157,12 +159,12 @@ func (s *Side) open() error {
 			l, err = openRaw(open, &s.Info, &s.Cfg)
 		case plan.LayerRunner:
 			var p *btlPort
-			if p, err = openBTL(open, &s.Info, &s.Cfg); err == nil {
+			if p, err = openBTL(open, &s.Info, &s.Cfg, name); err == nil {
 				l = openRunner(p, s.cpu)
 				s.stats = p.m.Stats
 			}
 		default:
-			if s.btl, err = openBTL(open, &s.Info, &s.Cfg); err == nil {
+			if s.btl, err = openBTL(open, &s.Info, &s.Cfg, name); err == nil {
 				l, s.stats = s.btl, s.btl.m.Stats
 			}
 		}
@@ -254,12 +256,11 @@ func (s *Side) Stats() (read func() btl.Stats, ok bool) {
 
 // Close closes the layers, and then ends the engine.
 func (s *Side) Close() {
-	_ = s.engine.do(func() error {
-		s.engine.idle = nil
-		for _, l := range s.layers {
-			_ = l.close() // Nothing can be done about it, and the process is about to end.
-		}
-		return nil
-	})
+	for _, l := range s.layers {
+		_ = s.engine.always(func() error { // Nothing can be done about an error.
+			s.engine.idle = nil
+			return l.close()
+		})
+	}
 	s.engine.stop()
 }

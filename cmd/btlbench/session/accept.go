@@ -11,6 +11,7 @@ import (
 
 	"gobtl/cmd/btlbench/layers"
 	"gobtl/internal/bounded"
+	"gobtl/internal/plain"
 )
 
 // Server accepts clients and serves several of them at the same time.
@@ -29,14 +30,16 @@ type Server struct {
 	clients int            // clients of that run, connected now
 	verdict error          // the first error of that run
 
+	memory *memory
+
 	lines bounded.Rate // limits the lines about clients
 }
 
-// log writes a line about a client. Any host can cause such a line as often as it likes, and the
-// number of such lines in a second is bounded.
+// log writes a line about a client. Any host can cause such a line as often as it likes, with texts
+// of its own. The length of a line and the number of such lines in a second are bounded.
 func (s *Server) log(format string, args ...any) {
 	if before, ok := s.lines.Allow(); ok {
-		s.Log("%s%s", before, fmt.Sprintf(format, args...))
+		s.Log("%s%s", before, plain.Line(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -49,6 +52,9 @@ type ServerConfig struct {
 	Clients int
 	// Once makes the server end after one run.
 	Once bool
+	// Memory is the largest number of bytes for the contents of messages of all clients together,
+	// where 0 means no limit. Without Once, one host gets at most three quarters of it.
+	Memory int64
 	// Opened is called for each side with the index of its client, and Log for each client.
 	Opened func(side *layers.Side, slot int)
 	Log    func(format string, args ...any)
@@ -64,6 +70,7 @@ func NewServer(o Options, c ServerConfig) *Server {
 	s := &Server{
 		ServerConfig: c, options: o, ended: make(chan error, 1),
 		hosts: make(map[string]int), freed: make(chan struct{}),
+		memory: newMemory(c.Memory, c.Once),
 	}
 	for slot := range c.Clients {
 		s.slots = append(s.slots, slot)
@@ -117,7 +124,9 @@ func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	s.log("client %v", from)
 	if err = c.send(newHello(""), s.options.Timeout); err == nil {
 		var list servedList
-		list, err = serveClient(ctx, c, s.options, slot, s.Opened)
+		l := &loan{of: s.memory, host: host}
+		list, err = serveClient(ctx, c, s.options, l, func(side *layers.Side) { s.Opened(side, slot) },
+			slot)
 		s.Served(from, list)
 	}
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // side is a hello with a magic word and the version of this protocol, which every version can read.
 const (
 	controlMagic   = "gobtl-bench-control"
-	ControlVersion = 3
+	ControlVersion = 4
 	// controlLineMax is the largest length of a line, which limits the memory that a peer can make
 	// this side use.
 	controlLineMax = 256 << 10

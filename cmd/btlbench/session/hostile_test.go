@@ -29,10 +29,15 @@ func serveWith(t *testing.T, o Options) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewServer(o, ServerConfig{
+	return serveAt(t, listener, NewServer(o, ServerConfig{
 		Clients: 2, Opened: func(*layers.Side, int) {}, Log: t.Logf,
 		Served: func(net.Addr, []*Served) {},
-	})
+	}))
+}
+
+// serveAt runs a server until the end of the test.
+func serveAt(t *testing.T, listener net.Listener, s *Server) (addr string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, listener) }()

@@ -20,6 +20,7 @@ type serverSession struct {
 	peer []layers.Offer
 
 	served   servedList
+	loan     *loan         // the memory of the rounds
 	patience time.Duration // the longest time-out that a client gets
 }
 
@@ -27,15 +28,17 @@ type serverSession struct {
 const setupAllowance = 2 * time.Second
 
 // serveClient serves a client from its hello to its goodbye. The argument slot of serveClient is
-// the index of the client among those that are served at the same time.
-func serveClient(ctx context.Context, conn *controlConn, o Options, slot int,
-	opened func(*layers.Side, int),
+// the index of the client among those that are served at the same time. The memory of the rounds is
+// taken from the loan l.
+func serveClient(ctx context.Context, conn *controlConn, o Options, l *loan,
+	opened func(*layers.Side), slot int,
 ) (served servedList, err error) {
 	s := &serverSession{
-		session: newSession(conn), ctx: ctx,
+		session: newSession(conn), ctx: ctx, loan: l,
 		patience: cmp.Or(o.Patience, PatienceDefault),
 	}
 	defer s.close()
+	defer l.giveBack() // after the end of the side
 	m, err := s.await(msgSetup, o.Timeout+setupAllowance)
 	if err != nil {
 		return s.served, s.refuse(err)
@@ -48,7 +51,7 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, slot int,
 	if err := layers.GrantSettings(m.Setup.Config.Set, s.grants); err != nil {
 		return s.served, s.refuse(err)
 	}
-	m.Setup.Config.Server = true
+	m.Setup.Config.Server, m.Setup.Config.Peer = true, m.Setup.Layers
 	m.Setup.Config.Set = append(m.Setup.Config.Set, o.Set...)
 	s.peer = m.Setup.Layers
 	node := layers.NodeOr(o.Node, conn.conn.LocalAddr())
@@ -57,7 +60,7 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, slot int,
 		return s.served, s.refuse(err)
 	}
 	defer s.side.Close()
-	opened(s.side, slot)
+	opened(s.side)
 	if err := s.meet(); err != nil {
 		return s.served, s.refuse(err)
 	}
@@ -146,9 +149,14 @@ func (s *serverSession) serveRound(spec *plan.Spec) error {
 	}
 	r := &layers.Round{Spec: *spec, Server: true}
 	s.begin(r)
+	release := context.AfterFunc(s.ctx, func() { r.Halted.Store(true) })
+	defer release()
 	var handle uint64
 	var before layers.Counters
 	err = s.side.Do(func() (err error) {
+		if err := s.loan.grow(l.Memory(r)); err != nil {
+			return err
+		}
 		handle, err = l.Prepare(r)
 		before = l.Counters()
 		return err
@@ -185,7 +193,7 @@ func (s *serverSession) awaitStop(r *layers.Round, ended <-chan error) (*stopMsg
 	select {
 	case m := <-s.inbox:
 		r.Stopped.Store(true)
-		if err := <-ended; err != nil {
+		if err := s.awaitEnd(r, ended); err != nil {
 			return nil, err
 		}
 		if m.Type != msgStop {
@@ -207,4 +215,21 @@ func (s *serverSession) awaitStop(r *layers.Round, ended <-chan error) (*stopMsg
 		}
 		return nil, context.Cause(s.ctx)
 	}
+}
+
+// endAllowance is how long the hot loop may take to end, in addition to the peer time-out. The hot
+// loop may sleep, and verify a large message.
+const endAllowance = 5 * time.Second
+
+// awaitEnd waits until the hot loop of a stopped round has ended. If the hot loop waits for a
+// client that does not answer, the client loses its place.
+func (s *serverSession) awaitEnd(r *layers.Round, ended <-chan error) error {
+	select {
+	case err := <-ended:
+		return err
+	case <-s.ctx.Done():
+	case <-time.After(time.Duration(r.PeerTimeoutNs) + endAllowance):
+	}
+	r.Halted.Store(true)
+	return cmp.Or(<-ended, layers.ErrHalted)
 }

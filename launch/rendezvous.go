@@ -311,7 +311,7 @@ func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, out *b
 	if err != nil {
 		return 0, nil
 	}
-	if rank, err = m.Int("pmiid", 0, r.size-1); err != nil {
+	if rank, err = m.Int("pmiid", 1, r.size-1); err != nil { // rank 0 does not connect
 		return 0, nil
 	}
 	yours, _ := m.Get("nonce")

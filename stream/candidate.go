@@ -191,6 +191,37 @@ func (r *Receiver) ready() {
 	r.e.sendLetter(r.ep, &letter{Kind: letterReady, Key: r.key, Ready: w})
 }
 
+// groupTextMax is the largest length of the text of a multicast group, in bytes. The longest valid
+// text is an IPv6 address with a zone and a port.
+const groupTextMax = 100
+
+// judge returns ErrMismatch if the parameters in a sender's hello are incompatible with this
+// receiver.
+func (r *Receiver) judge(h *hello) error {
+	c, g := &r.cfg, &r.ring.geo
+	switch {
+	case h.Version != protocolVersion:
+		return fmt.Errorf("%w: the sender speaks version %d, this receiver %d", ErrMismatch, h.Version,
+			protocolVersion)
+	case h.Mode != c.Mode:
+		return fmt.Errorf("%w: the sender is %v, the receiver %v", ErrMismatch, h.Mode, c.Mode)
+	case h.MessageBytes != g.MessageBytes:
+		return fmt.Errorf("%w: the sender's messages have %d bytes, the receiver's %d", ErrMismatch,
+			h.MessageBytes, g.MessageBytes)
+	case c.Messages != 0 && h.Messages != c.Messages:
+		return fmt.Errorf("%w: the sender has %d messages in all, the receiver %d", ErrMismatch,
+			h.Messages, c.Messages)
+	case h.First != c.First:
+		return fmt.Errorf("%w: the sender begins with %d, the receiver with %d", ErrMismatch, h.First,
+			c.First)
+	case len(h.Group) > groupTextMax:
+		return fmt.Errorf("%w: the text of the multicast group has %d bytes", ErrMismatch, len(h.Group))
+	case h.First > ordinalsMax || h.Messages > ordinalsMax-h.First:
+		return fmt.Errorf("%w: ordinals beyond 2^63", ErrMismatch)
+	}
+	return nil
+}
+
 // prepare allocates the resources of a stream. In the reliable mode, the method "prepare" registers
 // the ring for puts of the sender. In the unreliable mode, the method "prepare" joins the multicast
 // group, if there is one.

@@ -227,8 +227,11 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	if ep.Err() != nil {
 		return
 	}
-	receives := slices.ContainsFunc(e.receiving, func(r *Receiver) bool { return r.ep == ep })
-	switch e.letters.judge(ep, e.now, len(data), len(e.sending)+len(e.receiving), receives) {
+	partner := slices.ContainsFunc(e.receiving, func(r *Receiver) bool { return r.ep == ep }) ||
+		slices.ContainsFunc(e.links, func(k *link) bool {
+			return k != nil && k.ep == ep && k.state == linkReady
+		})
+	switch e.letters.judge(ep, e.now, len(data), len(e.sending)+len(e.receiving), partner) {
 	case mustEnd:
 		e.endLetters(ep)
 		return

@@ -265,6 +265,7 @@ func TestMisfitsAtReceiver(t *testing.T) {
 		"version":           {{"version": 1}},
 		"mode":              {{"mode": "unreliable"}},
 		"total":             {{"messages": "101"}},
+		"group":             {{"group": strings.Repeat("g", 200)}},
 		"start without it":  {{"kind": letterStart, "start": start}},
 		"start of nonsense": {{}, {"kind": letterStart, "start": start}},
 		"tiny datagrams":    {{}, {"kind": letterStart, "start": obj{"datagram_bytes": 25, "sent": "0"}}},

@@ -41,8 +41,15 @@ func letterTime(bytes int) time.Duration {
 type letters struct {
 	opened    uint64 // number of streams that the program has opened
 	endpoints map[*btl.Endpoint]*letterBound
-	hosts     map[string]*letterBound
+	hosts     map[letterHost]*letterBound
 	parsed    uint64 // number of letters that were parsed
+}
+
+// A host has one bound for its endpoints without links, and one for those with links of which none
+// is ready, so that endpoints without links do not stop the handshakes of the host's receivers.
+type letterHost struct {
+	host   string
+	linked bool
 }
 
 // letterBound is the bound of an endpoint or of a host. If no further letter arrives, the peer may
@@ -50,7 +57,7 @@ type letters struct {
 type letterBound struct {
 	free   mono.Time
 	opened uint64 // letters.opened at the latest letter
-	links  int    // open links to the endpoint, or to all endpoints of the host
+	links  int    // open links to the endpoint, or to all endpoints of the host if not "linked"
 }
 
 // The method "time" returns the time in which the peer may send the given number of bytes. The
@@ -85,18 +92,24 @@ const (
 // The method "judge" counts a letter of the given size from an endpoint. The argument "streams" is
 // the number of streams of the program. The argument "partner" says that a stream of the program is
 // connected to the endpoint. Letters of a partner do not count for its host, so that other
-// endpoints of the host cannot end the stream.
+// endpoints of the host cannot end the stream. A link that is not ready makes no partner, because a
+// line at a Meeting makes such links again and again. Each open link to a host adds letterPerStream
+// to the burst of its handshakes.
 func (l *letters) judge(ep *btl.Endpoint, now mono.Time, bytes, streams int,
 	partner bool,
 ) letterVerdict {
 	one, all := l.bounds(ep, now)
 	burst := letterBurst + streams*letterPerStream
+	hostBurst := letterHostShare * burst
+	if one.links > 0 {
+		hostBurst += all.links * letterPerStream
+		all = l.host(letterHost{ep.PeerHost(), true}, now)
+	}
 	switch {
 	case !one.spend(l, now, one.time(bytes, 1), one.time(burst, 1)):
 		return mustEnd
-	case partner || one.links > 0:
-	case !all.spend(l, now, all.time(bytes, letterHostShare),
-		all.time(letterHostShare*burst, letterHostShare)):
+	case partner:
+	case !all.spend(l, now, all.time(bytes, letterHostShare), all.time(hostBurst, letterHostShare)):
 		return mustDrop
 	}
 	l.parsed++
@@ -122,25 +135,30 @@ func (l *letters) leave(k *link) {
 	k.bounds = [2]*letterBound{}
 }
 
-// The method "bounds" returns the bounds of an endpoint and of its host.
+// The method "bounds" returns the bounds of an endpoint, and of the endpoints without links of its
+// host.
 func (l *letters) bounds(ep *btl.Endpoint, now mono.Time) (one, all *letterBound) {
 	if l.endpoints == nil {
 		l.endpoints = make(map[*btl.Endpoint]*letterBound)
-		l.hosts = make(map[string]*letterBound)
+		l.hosts = make(map[letterHost]*letterBound)
 	}
 	one = l.endpoints[ep]
 	if one == nil {
 		one = &letterBound{opened: l.opened}
 		l.endpoints[ep] = one
 	}
-	host := ep.PeerHost()
-	all = l.hosts[host]
-	if all == nil {
+	return one, l.host(letterHost{ep.PeerHost(), false}, now)
+}
+
+// The method "host" returns a bound of a host.
+func (l *letters) host(host letterHost, now mono.Time) *letterBound {
+	b := l.hosts[host]
+	if b == nil {
 		l.forget(now)
-		all = &letterBound{opened: l.opened}
-		l.hosts[host] = all
+		b = &letterBound{opened: l.opened}
+		l.hosts[host] = b
 	}
-	return one, all
+	return b
 }
 
 // forget makes room for a host. It forgets the hosts that may send a whole burst again, and if

@@ -89,10 +89,10 @@ func TestLettersOfManyStreams(t *testing.T) {
 	if !b.spend(&l, 1000, 1000, burst) || b.spend(&l, 1000, 1, burst) {
 		t.Error("time allows no letters")
 	}
-	l.endpoints, l.hosts = map[*btl.Endpoint]*letterBound{}, map[string]*letterBound{}
+	l.endpoints, l.hosts = map[*btl.Endpoint]*letterBound{}, map[letterHost]*letterBound{}
 	for i := range 2 * letterHostsMax {
 		l.forget(2000)
-		l.hosts[text(uint64(i))] = &letterBound{free: 3000}
+		l.hosts[letterHost{host: text(uint64(i))}] = &letterBound{free: 3000}
 	}
 	if len(l.hosts) != letterHostsMax {
 		t.Errorf("%d hosts are remembered", len(l.hosts))
@@ -143,7 +143,7 @@ func TestLettersOfLongStreams(t *testing.T) {
 	}
 	const streams, seconds, proofLetter = 1024, 3600, 90
 	e := w.tx.Engine
-	host := ep.PeerHost()
+	host := letterHost{host: ep.PeerHost()}
 	links := make([]*link, streams)
 	for i := range links {
 		links[i] = &link{s: &Sender{e: e}, ep: ep}
@@ -168,7 +168,7 @@ func TestLettersOfLongStreams(t *testing.T) {
 		t.Errorf("the peer may send %d bytes at once, at most %d are permitted", bytes, most)
 	}
 	for i := range 2 * letterHostsMax {
-		e.letters.hosts[text(uint64(i))] = &letterBound{free: mono.Never}
+		e.letters.hosts[letterHost{host: text(uint64(i))}] = &letterBound{free: mono.Never}
 	}
 	if e.letters.forget(0); len(e.letters.hosts) >= letterHostsMax || e.letters.hosts[host] == nil {
 		t.Error("a host with links is forgotten, or too many are remembered")
@@ -214,6 +214,48 @@ func TestLettersOfNeighbours(t *testing.T) {
 	}
 	if w.tx.Engine.refused.Letters == 0 {
 		t.Error("the letters of the others are within the bound")
+	}
+}
+
+// TestLettersOfLinks: a host whose lines at a Meeting make the sender connect to its modules again
+// and again does not send more control messages than its share, although each new connection has a
+// bound of its own. The stream of another host goes on.
+func TestLettersOfLinks(t *testing.T) {
+	w := newSimWorld(t, 46, 1)
+	w.teller()
+	w.move(w.rx[0], honestHost)
+	cfg := Config{Mode: Unreliable, Messages: 300, BitsPerSecond: 1400 * 8 * 100}
+	s := w.open(cfg, Geometry{1400, 8, 8}, 0)
+	w.until(time.Minute, func() bool { return s.rx.state == stateRunning })
+	begin, parsed := w.nw.Now(), w.tx.letters.parsed
+	bad := w.rogue(t, "bad")
+	w.hosts[bad.node.Index()] = liarsHost
+	bad.answer = func(ep *btl.Endpoint, l obj) { bad.ep = ep }
+	id := Identity{Role: RoleReceiver, Key: 1000, Name: bad.m.Name(), from: liarsHost}
+	long := strings.Repeat("x", 1<<10)
+	lines := 0
+	bad.every(time.Millisecond, func() {
+		switch {
+		case bad.ep == nil || bad.ep.Err() != nil:
+			id.Key++
+			bad.ep = nil
+			if err := s.tx.addReceiver(id); err == nil {
+				lines++
+				w.tx.ctl.Kick()
+			}
+		default:
+			for bad.say(bad.ep, obj{"kind": "zz", "code": long}) {
+			}
+		}
+	})
+	w.until(2*time.Minute, func() bool { return s.tx.state == stateDone })
+	if s.tx.err != nil || s.rx.err != nil {
+		t.Errorf("the stream ends: %v, %v", s.tx.err, s.rx.err)
+	}
+	seconds := int(w.nw.Now().Sub(begin)/time.Second) + 1
+	most := letterHostShare*(letterBurst+2*letterPerStream+seconds*letterPerSecond) + letterPerStream
+	if n := int(w.tx.letters.parsed-parsed) * len(long); lines < 3 || n > most {
+		t.Errorf("%d bytes are parsed after %d lines, at most %d are permitted", n, lines, most)
 	}
 }
 

@@ -317,19 +317,14 @@ func (k *link) unmet(why Reason, err error) {
 	}
 }
 
-// close ends the link and frees its resources. The connection to a receiver that has sent its
-// report stays, because the receiver's program may already use it for a stream in the opposite
-// direction. The connection to a module that possibly another host has named stays too, because the
-// other host must not end what the module uses.
+// close ends the link and frees its resources. The connection to the receiver stays, because the
+// receiver's program may use it for a stream in the opposite direction.
 func (k *link) close(err error) {
 	k.state, k.err = linkDone, err
 	k.s.e.letters.leave(k)
 	k.s.prunes = true
 	k.forget()
 	k.s.e.dropLink(k)
-	if err != nil && !k.otherHost {
-		k.s.e.giveBack(k.ep)
-	}
 }
 
 // forget removes the data address of an ended link, after the completion of the last send to this

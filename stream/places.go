@@ -13,50 +13,86 @@ import (
 // limit to the lines of one network, so that they leave places of the module (PeersMax) to others.
 // The zero places is ready for use.
 type places struct {
-	of    map[*btl.Endpoint]netip.Prefix // network whose line has opened the endpoint
-	taken map[netip.Prefix]int           // number of the endpoints in the map "of", by network
+	of    map[*btl.Endpoint]place
+	taken map[netip.Prefix]int // number of the endpoints in the map "of", by network
+}
+
+// place is an endpoint that a line has opened.
+type place struct {
+	from      netip.Prefix // network of the host that sent the line
+	otherHost bool         // the line has possibly named the module of another host
 }
 
 var errPlaces = fmt.Errorf("%w: too many receivers from the same host", ErrTaken)
 
-// take counts an endpoint that a line from the given network has opened.
-func (p *places) take(ep *btl.Endpoint, from netip.Prefix) {
+// take counts an endpoint that a line has opened.
+func (p *places) take(ep *btl.Endpoint, by place) {
 	if p.of == nil {
-		p.of, p.taken = make(map[*btl.Endpoint]netip.Prefix), make(map[netip.Prefix]int)
+		p.of, p.taken = make(map[*btl.Endpoint]place), make(map[netip.Prefix]int)
 	}
 	if _, counted := p.of[ep]; !counted {
-		p.of[ep] = from
-		p.taken[from]++
+		p.of[ep] = by
+		p.taken[by.from]++
 	}
 }
 
 // The method "leave" ends the counting of an endpoint.
 func (p *places) leave(ep *btl.Endpoint) {
-	from, counted := p.of[ep]
+	by, counted := p.of[ep]
 	if !counted {
 		return
 	}
 	delete(p.of, ep)
-	if p.taken[from]--; p.taken[from] == 0 {
-		delete(p.taken, from)
+	if p.taken[by.from]--; p.taken[by.from] == 0 {
+		delete(p.taken, by.from)
 	}
 }
 
 // allowLine returns an error that wraps ErrTaken if the endpoints that lines of the identity's
-// network have opened are too many for one more. Otherwise allowLine returns the results of
-// allowOtherHost.
+// network have opened are too many for one more. In this case, allowLine closes those that are not
+// used any more, so that a later line of the network finds a place. Otherwise allowLine returns the
+// results of allowOtherHost.
 func (e *Engine) allowLine(id Identity) (otherHost bool, err error) {
 	most := e.m.Config().PeersPerHost
-	if id.from != "" && most > 0 && e.places.taken[networkOf(id.from)] >= most {
-		return false, errPlaces
+	if id.from != "" && most > 0 {
+		from := networkOf(id.from)
+		if e.places.taken[from] >= most && !e.opened(id.Name) {
+			e.giveBack(from)
+			return false, errPlaces
+		}
 	}
 	return e.allowOtherHost(id)
 }
 
-// giveBack closes an endpoint that a line has opened, unless a stream uses the endpoint. The
-// endpoint ends after the control messages that were sent to it have arrived.
-func (e *Engine) giveBack(ep *btl.Endpoint) {
-	if _, counted := e.places.of[ep]; counted && !e.uses(ep) {
-		ep.Close(e.now)
+// opened reports whether a line has opened the endpoint to the module with the given name.
+func (e *Engine) opened(name []byte) bool {
+	for ep := range e.places.of {
+		if ep.IsModule(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// giveBack closes the endpoints that lines of a network have opened, and that no stream uses. An
+// endpoint stays if control messages wait for it. It also stays if the line has possibly named the
+// module of another host, because a host must not end what another host uses.
+func (e *Engine) giveBack(from netip.Prefix) {
+	used := make(map[*btl.Endpoint]bool)
+	for _, k := range e.links {
+		if k != nil {
+			used[k.ep] = true
+		}
+	}
+	for _, r := range e.receiving {
+		used[r.ep] = true
+		for _, s := range r.candidates {
+			used[s.ep] = true
+		}
+	}
+	for ep, by := range e.places.of {
+		if by.from == from && !by.otherHost && !used[ep] && e.outboxes[ep] == nil {
+			ep.Close(e.now)
+		}
 	}
 }

@@ -103,31 +103,6 @@ func (e *Engine) newReceiver(ring *Ring, cfg Config, own uint64) (*Receiver, err
 	return r, nil
 }
 
-// judge returns ErrMismatch if the parameters in a sender's hello are incompatible with this
-// receiver.
-func (r *Receiver) judge(h *hello) error {
-	c, g := &r.cfg, &r.ring.geo
-	switch {
-	case h.Version != protocolVersion:
-		return fmt.Errorf("%w: the sender speaks version %d, this receiver %d", ErrMismatch, h.Version,
-			protocolVersion)
-	case h.Mode != c.Mode:
-		return fmt.Errorf("%w: the sender is %v, the receiver %v", ErrMismatch, h.Mode, c.Mode)
-	case h.MessageBytes != g.MessageBytes:
-		return fmt.Errorf("%w: the sender's messages have %d bytes, the receiver's %d", ErrMismatch,
-			h.MessageBytes, g.MessageBytes)
-	case c.Messages != 0 && h.Messages != c.Messages:
-		return fmt.Errorf("%w: the sender has %d messages in all, the receiver %d", ErrMismatch,
-			h.Messages, c.Messages)
-	case h.First != c.First:
-		return fmt.Errorf("%w: the sender begins with %d, the receiver with %d", ErrMismatch, h.First,
-			c.First)
-	case h.First > ordinalsMax || h.Messages > ordinalsMax-h.First:
-		return fmt.Errorf("%w: ordinals beyond 2^63", ErrMismatch)
-	}
-	return nil
-}
-
 // The method "ending" handles the end message of the sender.
 func (r *Receiver) ending(l *ending) {
 	if r.asm == nil || r.end != nil {

@@ -158,11 +158,10 @@ func (k *link) abandon(why Reason, err error) {
 		k.refuse(why, err)
 		return
 	}
-	k.state = linkDone
+	k.unmet(why, err)
 	if !k.s.e.uses(k.ep) {
 		k.ep.Abort()
 	}
-	k.unmet(why, err)
 }
 
 // errJoiners tells a receiver that the sender refuses it because of Config.JoinersMax.

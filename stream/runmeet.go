@@ -218,16 +218,25 @@ func (g *guest) answer(mine Identity, err error) bool {
 // listens at the address, ExchangeAt tries again until ctx ends.
 func ExchangeAt(address string) Exchange {
 	return func(ctx context.Context, mine Identity) (Identity, error) {
+		var why error // why the attempts have failed; the end of ctx may only have cut off the latest
 		for {
 			id, again, err := visit(ctx, address, mine)
 			if err == nil || !again {
 				return id, err
 			}
+			if why == nil || !isTimeout(err) {
+				why = err
+			}
 			if e := pause(ctx); e != nil {
-				return Identity{}, fmt.Errorf("%w: %w", ErrTimeout, inner(err))
+				return Identity{}, fmt.Errorf("%w: %w", ErrTimeout, inner(why))
 			}
 		}
 	}
+}
+
+func isTimeout(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout()
 }
 
 // visit makes one attempt to exchange identities. The result "again" of visit reports whether a

@@ -153,7 +153,7 @@ func (s *Sender) addReceiver(id Identity) error {
 		}
 	}
 	if id.from != "" && !ep.Connected() {
-		s.e.places.take(ep, networkOf(id.from))
+		s.e.places.take(ep, place{networkOf(id.from), otherHost})
 	}
 	s.makeRoom()
 	k := &link{

@@ -21,7 +21,7 @@ func (r *Runner) sleepHolding(
 	if !r.inbox.empty() || r.wanted.Load() > 0 || r.asked.Load() {
 		return false
 	}
-	defer wakeAtEnd(ctx, c, r.m.Wake)()
+	defer wakeAtEnd(ctx, c, r.m)()
 	begin := r.now()
 	err := r.m.Wait(d)
 	if errors.Is(err, fabric.ErrNotSupported) {

@@ -433,7 +433,7 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	r.sleeping.Store(true)
 	r.token.Unlock()
 	if r.inbox.empty() && !r.asked.Load() {
-		stop := wakeAtEnd(ctx, c, r.m.Wake)
+		stop := wakeAtEnd(ctx, c, r.m)
 		if err := r.sleeper.Sleep(d); err != nil {
 			r.lost.Store(&err)
 			r.asked.Store(true)
@@ -451,13 +451,13 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	return true, true
 }
 
-// wakeAtEnd calls "wake" at the end of ctx, so that the goroutine of the call c stops sleeping. A
-// call of the function "stop" ends this. If c is nil, ctx has no effect.
-func wakeAtEnd(ctx context.Context, c *call, wake func()) (stop func() bool) {
+// wakeAtEnd ends the sleep of the goroutine of the call c at the end of ctx, until the function
+// "stop" is called. If c is nil, ctx has no effect.
+func wakeAtEnd(ctx context.Context, c *call, m *btl.Module) (stop func() bool) {
 	if c == nil || ctx.Done() == nil {
 		return func() bool { return true }
 	}
-	return context.AfterFunc(ctx, wake)
+	return context.AfterFunc(ctx, m.Wake)
 }
 
 // noteWaits updates the counters that Runner.Waits returns. The caller must own the module.

@@ -15,7 +15,7 @@ func TestNobodyListens(t *testing.T) {
 	address := l.Addr().String()
 	_ = l.Close()
 	var out, errs strings.Builder
-	status := run([]string{"-s", "--connect", address, "--wait", "100ms"}, nil, &out, &errs)
+	status := run([]string{"-s", "--connect", address, "--wait", "2s"}, nil, &out, &errs)
 	if want := "btlstream: nobody listens at " + address + "\n"; status != exitFailure ||
 		out.String() != "" || errs.String() != want {
 		t.Errorf("status %d, output %q, errors %q", status, out.String(), errs.String())

@@ -76,6 +76,20 @@ func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decisio
 // which the large frame will be split. If ForwardLarge drops a large frame, the counters count one
 // dropped frame.
 func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames int) (d Decision) {
+	return e.forward(now, frame, frameBytes, frames, true)
+}
+
+// ForwardToOne works like Forward, but drops a frame that would go to all members. Such a frame
+// does not count towards the rate limit of group frames, and is counted as a frame without a
+// destination (TxDLIDZero). ForwardToOne is for answers that other members can cause.
+func (e *Egress) ForwardToOne(now mono.Time, frame []byte, frameBytes int) (d Decision) {
+	return e.forward(now, frame, frameBytes, 1, false)
+}
+
+// The method "forward" decides what to do with a frame. If the argument "toGroup" is false, the
+// method "forward" drops a frame that would go to all members.
+func (e *Egress) forward(now mono.Time, frame []byte, frameBytes, frames int, toGroup bool,
+) (d Decision) {
 	info, ok := Inspect(frame)
 	t := e.tables
 	switch {
@@ -104,7 +118,12 @@ func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames in
 		}
 	}
 	dlid, verdict := e.route(now, t, &d.Info)
-	if verdict == ToGroup && !e.group.take(now, frames) {
+	switch {
+	case verdict != ToGroup:
+	case !toGroup:
+		e.Counts.DropTx(TxDLIDZero)
+		verdict = Dropped
+	case !e.group.take(now, frames):
 		e.Counts.DropTx(TxStorm)
 		verdict = Dropped
 	}

@@ -17,10 +17,17 @@ type Plan struct {
 
 	lids  map[string]uint32    // by host; set by Complete
 	ports map[string][]portRef // by host; set by Complete
+	at    map[portKey]portRef  // set by Complete
 }
 
 // portRef is the index of a switch in Plan.Switches and the index of a port in PlanSwitch.Ports.
 type portRef struct{ of, at int }
+
+// portKey is the number of a switch and the LID of a host.
+type portKey struct {
+	vesw uint16
+	lid  uint32
+}
 
 // PlanHost is a host of the fabric.
 type PlanHost struct {
@@ -91,7 +98,7 @@ func (p *Plan) Complete() error {
 	}
 	ids, names := make(map[uint16]string), make(map[string]bool)
 	vports := make(map[string][]uint8)
-	p.lids, p.ports = hosts, make(map[string][]portRef)
+	p.lids, p.ports, p.at = hosts, make(map[string][]portRef), make(map[portKey]portRef)
 	for i := range p.Switches {
 		s := &p.Switches[i]
 		switch {
@@ -105,7 +112,9 @@ func (p *Plan) Complete() error {
 		}
 		ids[s.ID], names[s.Name] = s.Name, true
 		for j := range s.Ports {
-			p.ports[s.Ports[j].Host] = append(p.ports[s.Ports[j].Host], portRef{i, j})
+			host := s.Ports[j].Host
+			p.ports[host] = append(p.ports[host], portRef{i, j})
+			p.at[portKey{s.ID, hosts[host]}] = portRef{i, j}
 		}
 		if err := s.complete(hosts, vports); err != nil {
 			return fmt.Errorf("%w: switch %s: %w", ErrPlan, s.Name, err)
@@ -232,18 +241,15 @@ func (p *Plan) hasPort(host string, vport uint8) bool {
 	})
 }
 
+// portOf returns the port of a host on a switch, or nil if the plan has no such port. The work of
+// portOf does not depend on the size of the plan, because a host can make the manager call portOf
+// for each row that the host tells.
 func (p *Plan) portOf(vesw uint16, lid uint32) *PlanPort {
-	for i := range p.Switches {
-		if p.Switches[i].ID != vesw {
-			continue
-		}
-		for j := range p.Switches[i].Ports {
-			if port := &p.Switches[i].Ports[j]; p.lidOf(port.Host) == lid {
-				return port
-			}
-		}
+	ref, ok := p.at[portKey{vesw, lid}]
+	if !ok {
+		return nil
 	}
-	return nil
+	return &p.Switches[ref.of].Ports[ref.at]
 }
 
 // The method "port" returns the planned configuration of a port of a switch, without the MAC table

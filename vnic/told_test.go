@@ -123,3 +123,29 @@ func testRowsOfAbsentHosts(t *testing.T, size int) {
 		t.Errorf("%d of %d addresses of another host are in the table", has, len(honest))
 	}
 }
+
+// TestPortOfRow: the port to which a row points is found without a look at the other ports of the
+// plan. The names of the other hosts, which are changed here, have no effect.
+func TestPortOfRow(t *testing.T) {
+	plan := &Plan{Switches: []PlanSwitch{{Name: "red", ID: 4}, {Name: "blue", ID: 5}}}
+	for i := range uint32(10) {
+		name := fmt.Sprint("h", i+1)
+		plan.Hosts = append(plan.Hosts, PlanHost{name, i + 1})
+		for j := range plan.Switches {
+			plan.Switches[j].Ports = append(plan.Switches[j].Ports, PlanPort{Host: name})
+		}
+	}
+	if err := plan.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	ports := plan.Switches[1].Ports
+	for i := range ports {
+		ports[i].Host = "h10"
+	}
+	if p := plan.portOf(5, 10); p != &ports[9] {
+		t.Errorf("the port is %+v", p)
+	}
+	if plan.portOf(5, 11) != nil || plan.portOf(6, 10) != nil {
+		t.Error("a port that the plan does not have is found")
+	}
+}

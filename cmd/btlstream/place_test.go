@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/internal/bounded"
 	"gobtl/stream"
 )
 
@@ -37,7 +38,8 @@ func TestPlaceOfStranger(t *testing.T) {
 	_, port, _ := net.SplitHostPort(probe.Addr().String())
 	_ = probe.Close()
 	s := &session{
-		env: &environment{log: newLogger(io.Discard), ctx: ctx}, c: &cli{Listen: "0.0.0.0:" + port},
+		env: &environment{log: bounded.NewLog(io.Discard, "btlstream"), ctx: ctx},
+		c:   &cli{Listen: "0.0.0.0:" + port},
 	}
 	found := make(chan error, 1)
 	go func() { found <- s.findGuest(ctx) }()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"gobtl/internal/bounded"
 	"gobtl/internal/plain"
 	"gobtl/internal/usage"
 )
@@ -36,7 +37,7 @@ const (
 type environment struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	log            *logger // writes to stderr
+	log            *bounded.Log // writes to stderr
 	level          int
 	// ctx is cancelled with a *signalError as its cause when a signal asks the program to stop.
 	ctx context.Context //nolint:containedctx // the lifetime of the command, not of a call
@@ -47,7 +48,7 @@ type environment struct {
 func (e *environment) logf(level int, format string, args ...any) {
 	if level <= e.level {
 		text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "; ")
-		e.log.line("btlstream: " + plain.Text(text))
+		e.log.Line(plain.Text(text))
 	}
 }
 
@@ -62,9 +63,10 @@ type exitPanic int
 // run executes a command line and returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	env := &environment{
-		stdin: stdin, stdout: stdout, stderr: stderr, log: newLogger(stderr), level: logNotice,
+		stdin: stdin, stdout: stdout, stderr: stderr, level: logNotice,
+		log: bounded.NewLog(stderr, "btlstream"),
 	}
-	defer env.log.close()
+	defer env.log.Close()
 	defer func() {
 		switch e := recover().(type) {
 		case nil:

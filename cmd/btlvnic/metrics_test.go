@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"gobtl/internal/bounded"
 )
 
 // noted is a standard error that tells the address of the metrics.
@@ -45,13 +47,16 @@ func (n *noted) address(t *testing.T) string {
 // TestMetricsGuests: guests that stay after their answer give way to others.
 func TestMetricsGuests(t *testing.T) {
 	out := &noted{}
-	env := &environment{stderr: out, stdout: io.Discard, ctx: t.Context()}
+	env := &environment{
+		log: bounded.NewLog(out, "btlvnic"), stdout: io.Discard, ctx: t.Context(),
+	}
 	stop, err := serve(env, filepath.Join(t.TempDir(), "s"), http.NewServeMux(), "127.0.0.1:0",
 		prometheus.NewGauge(prometheus.GaugeOpts{Name: "one"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
+	env.log.Close() // the line with the address is written
 	addr := out.address(t)
 	var guests []net.Conn
 	answered := func(c net.Conn) {
@@ -101,7 +106,10 @@ func (b *busy) Collect(c chan<- prometheus.Metric) {
 func TestSocketTurns(t *testing.T) {
 	const clients = 4
 	socket := filepath.Join(t.TempDir(), "s")
-	env := &environment{stderr: &noted{}, stdout: io.Discard, ctx: t.Context()}
+	env := &environment{
+		log: bounded.NewLog(io.Discard, "btlvnic"), stdout: io.Discard, ctx: t.Context(),
+	}
+	defer env.log.Close()
 	b := &busy{Gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "one"})}
 	stop, err := serve(env, socket, http.NewServeMux(), "", b)
 	if err != nil {

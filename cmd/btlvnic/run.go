@@ -9,27 +9,25 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 
+	"gobtl/internal/bounded"
 	"gobtl/internal/plain"
 	"gobtl/internal/usage"
 )
 
 // environment holds the parts of the process that a command may use.
 type environment struct {
-	stdout io.Writer
-	mu     sync.Mutex // guards stderr, to which all threads write
-	stderr io.Writer
+	stdout, stderr io.Writer
+	log            *bounded.Log // writes to stderr
 	// ctx is cancelled with a *signalError as its cause when a signal asks the program to stop.
 	ctx context.Context //nolint:containedctx // the lifetime of the command, not of a call
 }
 
-// notef writes one line to standard error.
+// notef writes one line to standard error. notef does not wait for standard error, so that progress
+// loops may call notef.
 func (e *environment) notef(format string, args ...any) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	fmt.Fprintln(e.stderr, "btlvnic: "+plain.Text(fmt.Sprintf(format, args...)))
+	e.log.Line(plain.Text(fmt.Sprintf(format, args...)))
 }
 
 // The constants below are exit statuses. A signal that ends the agent or the manager counts as
@@ -47,7 +45,10 @@ type exitPanic int
 func run(args []string, stdout, stderr io.Writer) (status int) {
 	ctx, stop := signal.NotifyContext(context.Background(), usage.Ends()...)
 	defer stop()
-	env := &environment{stdout: stdout, stderr: stderr, ctx: ctx}
+	env := &environment{
+		stdout: stdout, stderr: stderr, log: bounded.NewLog(stderr, "btlvnic"), ctx: ctx,
+	}
+	defer env.log.Close()
 	defer func() {
 		switch e := recover().(type) {
 		case nil:

@@ -27,6 +27,7 @@ type Listener struct {
 	told     string
 	closed   chan struct{}
 	close    sync.Once
+	telling  chan struct{} // one element for each connection that is being told the reason
 
 	lock     sync.Mutex // guards the fields below
 	guests   []*Guest   // the longest silent first
@@ -49,6 +50,9 @@ const (
 	// toldTime is the time limit for writing the reason (the text "told") to a connection that the
 	// Listener is about to close.
 	toldTime = 20 * time.Millisecond
+	// tellingMax is the largest number of connections to which the Listener writes the reason at the
+	// same time. A connection beyond this number is closed without the reason.
+	tellingMax = 32
 	// If accepting a connection fails, for example because the process has no free file descriptor,
 	// the Listener tries again after retryTime.
 	retryTime = 20 * time.Millisecond
@@ -58,9 +62,12 @@ const (
 // only the new Listener may use the listener l. The argument "most" is the largest number of open
 // connections. A value of "most" below 1 counts as 1. The argument "told" is a line of text with a
 // reason. The Listener writes this line to each connection that it refuses or replaces, before it
-// closes the connection.
+// closes the connection, but to at most tellingMax connections at the same time.
 func NewListener(l net.Listener, most int, told string) *Listener {
-	return &Listener{listener: l, most: max(most, 1), told: told, closed: make(chan struct{})}
+	return &Listener{
+		listener: l, most: max(most, 1), told: told, closed: make(chan struct{}),
+		telling: make(chan struct{}, tellingMax),
+	}
 }
 
 // Addr implements net.Listener.
@@ -92,7 +99,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		case err == nil:
 			g, out := l.enter(conn)
 			if out != nil {
-				refuse(out, l.told)
+				l.refuse(out)
 			}
 			if g != nil {
 				return g, nil
@@ -191,6 +198,21 @@ func (g *Guest) yieldsBefore(other *Guest, count map[string]int) bool {
 		return more > 0
 	}
 	return other.spoke && !g.spoke
+}
+
+// The method "refuse" closes a connection that is not registered any more. If possible, the
+// connection gets the reason first, on a goroutine of its own: a peer that does not read delays no
+// other connection.
+func (l *Listener) refuse(g *Guest) {
+	select {
+	case l.telling <- struct{}{}:
+		go func() {
+			refuse(g, l.told)
+			<-l.telling
+		}()
+	default:
+		refuse(g, "")
+	}
 }
 
 // The function "refuse" writes the line "told" with the reason to a connection that is not

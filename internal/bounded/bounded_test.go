@@ -213,6 +213,75 @@ func TestDisplacedHoldsNothing(t *testing.T) {
 	<-ended
 }
 
+// stuck is a connection whose writes do not end before a test permits it.
+type stuck struct {
+	net.Conn
+	writes  atomic.Int32
+	closed  atomic.Bool
+	release chan struct{}
+}
+
+func (s *stuck) Write(b []byte) (int, error) {
+	s.writes.Add(1)
+	<-s.release
+	return len(b), nil
+}
+
+func (s *stuck) Close() error {
+	s.closed.Store(true)
+	return s.Conn.Close()
+}
+
+// offering is a listener with given connections.
+type offering struct {
+	net.Listener
+	conns []net.Conn
+}
+
+func (o *offering) Accept() (net.Conn, error) {
+	c := o.conns[0]
+	o.conns = o.conns[1:]
+	return c, nil
+}
+
+// TestRefusedReadsNothing checks that guests that do not read why they give way delay no new guest.
+// Only so many of them are told at the same time, and the next one is closed at once.
+func TestRefusedReadsNothing(t *testing.T) {
+	const guests = tellingMax + 2
+	release := make(chan struct{})
+	all := make([]*stuck, guests)
+	o := &offering{}
+	for i := range all {
+		one, other := net.Pipe()
+		defer other.Close()
+		all[i] = &stuck{Conn: one, release: release}
+		o.conns = append(o.conns, all[i])
+	}
+	l := NewListener(o, 1, "later\n")
+	accepted := make(chan struct{})
+	go func() {
+		defer close(accepted)
+		for range guests {
+			if _, err := l.Accept(); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	select {
+	case <-accepted:
+	case <-time.After(patience):
+		t.Error("a new guest waits for one that does not read")
+	}
+	if untold := all[tellingMax]; !untold.closed.Load() || untold.writes.Load() != 0 {
+		t.Error("the guest beyond the bound is not closed at once")
+	}
+	if all[0].closed.Load() {
+		t.Error("a guest is closed before it is told the reason")
+	}
+	close(release)
+	<-accepted
+}
+
 // failing is a listener that fails now and then.
 type failing struct {
 	net.Listener

@@ -5,6 +5,7 @@
 //	net.Listener --> Listener --> Guest    at most so many at once, the silent give way
 //	                 Guest    --> Lines    at most so many bytes a line
 //	                 Listener --> Server   HTTP, for metrics, one answer at a time, with pauses
+//	events --> Rate --> Log                at most so many lines a second, without waiting
 //
 // When a Listener has reached its limit, a new connection replaces an open connection. The host
 // with the most connections gives way. If a host opens many connections, its new connections

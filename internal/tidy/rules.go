@@ -347,7 +347,7 @@ func mayStartGoroutines(name string) bool {
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
 	return dir == "btl/runner" || dir == "btl/call" || dir == "btl/conn" || dir == "btl/queue" ||
-		dir == "." || dir == "stream" && strings.HasPrefix(base, "run") ||
+		dir == "." || dir == "internal/bounded" || dir == "stream" && strings.HasPrefix(base, "run") ||
 		dir == "mpi" && strings.HasPrefix(base, "wait") ||
 		dir != "fabric/sim" && isProvider(dir)
 }

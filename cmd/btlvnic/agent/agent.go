@@ -18,6 +18,7 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/fabric/impair"
+	"gobtl/internal/bounded"
 	"gobtl/internal/mono"
 	"gobtl/vnic"
 	"gobtl/vnic/tap"
@@ -87,7 +88,9 @@ type Agent struct {
 
 	lookAt, dialAt mono.Time
 	kept           map[uint8]*tap.Device // open devices that no port uses
-	refused        string                // the latest logged reason why the manager refuses this host
+	refused        string                // the latest reason why the manager refuses this host
+	// refusalLines and proofLines bound the log lines that a manager can cause.
+	refusalLines, proofLines bounded.Rate
 }
 
 // The constants below are limits and times of the control thread.
@@ -440,10 +443,12 @@ func (a *Agent) runOps() (n int) {
 }
 
 // tellRefusal logs the reason why the manager does not accept this host, once for each new reason.
+// A manager can change the reason as often as it likes, and the number of lines in a second is
+// bounded.
 func (a *Agent) tellRefusal() {
 	text := a.refusal()
 	if text != "" && text != a.refused {
-		a.notef("%s", text)
+		a.limitedf(&a.refusalLines, "%s", text)
 	}
 	a.refused = text
 }
@@ -469,6 +474,13 @@ func (a *Agent) refusal() string {
 			"already; it is tried again", a.cfg.Host)
 	default:
 		return fmt.Sprintf("the manager refuses host %q: status %#x", a.cfg.Host, uint16(status))
+	}
+}
+
+// limitedf logs an event that another host can cause as often as it likes.
+func (a *Agent) limitedf(lines *bounded.Rate, format string, args ...any) {
+	if before, ok := lines.Allow(); ok {
+		a.notef("%s%s", before, fmt.Sprintf(format, args...))
 	}
 }
 

@@ -3,17 +3,20 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
 	_ "gobtl/fabric/udp"
+	"gobtl/internal/bounded"
 	"gobtl/internal/mono"
 	"gobtl/internal/testenv"
 	"gobtl/vnic"
@@ -497,4 +500,115 @@ func TestLanes(t *testing.T) {
 	if one.lane(7) != one {
 		t.Error("the inlet of one queue gives its frames away")
 	}
+}
+
+// TestProbesFromUnknownAddresses: on a switch with flood, the answers to probes from addresses that
+// nobody has go to no member, and leave the port its frames to all members.
+func TestProbesFromUnknownAddresses(t *testing.T) {
+	const (
+		unknown = vnic.MAC(0x00_11_22_00_00_00)
+		probes  = 100
+	)
+	own, known := vnic.MACFor(5, 1), vnic.MACFor(5, 2)
+	a := newAgent(t)
+	p := &port{num: 1}
+	tables := &vnic.Tables{
+		Info: vnic.VportInfo{
+			VESW: 5, BaseMAC: own, OperState: vnic.StateForwarding, EthMTU: 1500, EncapSLID: 1,
+			McastDLID: vnic.GroupLID(5),
+		},
+		Options: vnic.Options{Flood: true, GroupRate: 10}, Members: []uint32{1, 2, 3},
+	}
+	n := newInlet(p)
+	new(vnic.Host).SetTables(n.in, tables)
+	o := &outlet{port: p, mtuBytes: 1472, out: vnic.NewEgress(&p.fdb, &p.near, &p.learnMu, 1)}
+	o.out.SetTables(tables)
+	s := a.senders[0]
+	s.outlets = append(s.outlets, o)
+	ask := func(src vnic.MAC) {
+		a.probe(p, &vnic.Arrival{
+			Port: n.in, Info: vnic.FrameInfo{Src: src, Dst: own},
+			Frame: probeFrame(own, src, probeAsks, 1),
+		})
+		a.runOps()
+		if _, err := s.work(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range vnic.MAC(probes) {
+		ask(unknown + i)
+	}
+	c := &o.out.Counts
+	if c[vnic.TxPackets] != 0 || c[vnic.TxStorm] != 0 || c[vnic.TxDLIDZero] != probes {
+		t.Errorf("%d answers are sent, %d reach the rate limit, %d are dropped", c[vnic.TxPackets],
+			c[vnic.TxStorm], c[vnic.TxDLIDZero])
+	}
+	if ask(known); c[vnic.TxPackets] != 1 {
+		t.Error("the answer to a member is not sent")
+	}
+	f := probeFrame(vnic.Broadcast, own, probeAsks, 1)
+	if d := o.out.Forward(clock(), f, len(f)); d.Verdict != vnic.ToGroup {
+		t.Error("the port may send no frame to all members")
+	}
+}
+
+// fullQueue is an endpoint whose send queue is always full.
+type fullQueue struct {
+	fabric.Endpoint
+	posts int
+}
+
+func (f *fullQueue) Post([]fabric.Send) (int, error) {
+	f.posts++
+	return 0, fabric.ErrAgain
+}
+
+// TestFullSendQueue: the control thread does not wait for room in a full send queue. A probe, an
+// answer to a probe, and a proof are tried once.
+func TestFullSendQueue(t *testing.T) {
+	a, other := newAgent(t), newAgent(t)
+	s := a.senders[0]
+	full := &fullQueue{Endpoint: s.link.ep}
+	s.link.ep, s.link.seen = full, a.peers.Load()
+	s.byLID[7] = []fabric.Addr{0}
+	free := len(s.free)
+	s.probeSize(7, vnic.SizeAsks, vnic.SizeProbe{Bytes: 1232, Number: 1})
+	s.probeSize(7, vnic.SizeTells, vnic.SizeProbe{Bytes: vnic.SizeProbeBytes, Number: 1})
+	err := s.prove(other.receivers[0].link.ep.Name(), make([]byte, vnic.ProofBytes))
+	if full.posts != 3 || err != nil || len(s.free) != free {
+		t.Errorf("3 packets are tried %d times, error %v; %d of %d buffers are free", full.posts, err,
+			len(s.free), free)
+	}
+}
+
+// TestLogOfRefusalReasons: a manager that gives other reasons again and again does not fill the
+// log.
+func TestLogOfRefusalReasons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines []string
+		a := &Agent{core: vnic.NewAgent(vnic.AgentConfig{Host: "h", Manager: "m"})}
+		a.cfg.Log = func(format string, args ...any) {
+			lines = append(lines, fmt.Sprintf(format, args...))
+		}
+		a.core.Connect(1)
+		refuse := func(n int) {
+			for i := range n {
+				m := vnic.Message{
+					Method: vnic.MethodResponse, Attr: vnic.AttrRegister, Status: vnic.StatusInvalid,
+				}
+				if i%2 > 0 {
+					m.Status = vnic.StatusBusy
+				}
+				a.core.Receive(1, 1, m.Append(nil))
+				a.tellRefusal()
+			}
+		}
+		refuse(1000)
+		time.Sleep(time.Second)
+		refuse(1)
+		left := fmt.Sprint(1000-bounded.LinesPerSecond, " more like this")
+		if n := len(lines); n != bounded.LinesPerSecond+1 || !strings.Contains(lines[n-1], left) {
+			t.Errorf("%d lines, the last %q", n, lines[n-1])
+		}
+	})
 }

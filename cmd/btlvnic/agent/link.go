@@ -141,6 +141,15 @@ func (e *endpoint) post(sends []fabric.Send, lost func(i int, err error)) {
 	}
 }
 
+// The method offer sends one packet, and returns an error if it cannot send the packet. If the send
+// queue is full, the method offer does not wait, so that the control thread may call it.
+func (e *endpoint) offer(one fabric.Send) error {
+	if n, err := e.ep.Post([]fabric.Send{one}); n == 0 {
+		return err
+	}
+	return nil
+}
+
 const (
 	postTries = 50
 	postPause = 100 * time.Microsecond

@@ -147,7 +147,8 @@ func (a *Agent) pathOf(t *vnic.Tables) (bytes int) {
 }
 
 // probeSize sends a size probe, or an answer to one, to the first receiving address of a host. If
-// the host has no address, or if the sender has no buffer, the probe is lost.
+// the host has no address, if the sender has no buffer, or if the send queue is full, the probe is
+// lost.
 func (s *sender) probeSize(lid uint32, kind uint8, p vnic.SizeProbe) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,9 +168,7 @@ func (s *sender) probeSize(lid uint32, kind uint8, p vnic.SizeProbe) {
 	s.refs[buf]++
 	vnic.PutSizeProbe(mem[:p.Bytes], kind, p.Number)
 	one := fabric.Send{To: addrs[0], Buf: buf, Len: uint32(p.Bytes)}
-	lost := false
-	s.link.post([]fabric.Send{one}, func(int, error) { lost = true })
-	if lost || p.Bytes <= s.link.caps.InjectBytes {
+	if err := s.link.offer(one); err != nil || p.Bytes <= s.link.caps.InjectBytes {
 		s.release(buf)
 	}
 }

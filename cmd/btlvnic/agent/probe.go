@@ -52,7 +52,8 @@ func probeFrame(dst, src vnic.MAC, kind byte, id uint64) []byte {
 
 // The method probe handles a probe that a receiving thread has received. A probe to the address of
 // the port is answered, and no probe is written to the device. A probe from a group address gets no
-// answer, because the answer would go to all members of the switch.
+// answer, because the answer would go to all members of the switch. For the same reason, the answer
+// to an unknown address is dropped, also if the switch floods frames to unknown addresses.
 func (a *Agent) probe(p *port, ar *vnic.Arrival) {
 	id := binary.BigEndian.Uint64(ar.Frame[probeIDAt:])
 	own := ar.Port.Tables().Info.BaseMAC
@@ -61,7 +62,7 @@ func (a *Agent) probe(p *port, ar *vnic.Arrival) {
 	}
 	switch ar.Frame[probeKindAt] {
 	case probeAsks:
-		a.inject(p, probeFrame(ar.Info.Src, own, probeTells, id))
+		a.inject(injected{p, probeFrame(ar.Info.Src, own, probeTells, id), true})
 	case probeTells:
 		a.probes.mu.Lock()
 		if c := a.probes.waiting[id]; c != nil {
@@ -78,12 +79,12 @@ func (a *Agent) probe(p *port, ar *vnic.Arrival) {
 const injectMax = 64
 
 // inject sends a frame as if it came from the port's device.
-func (a *Agent) inject(p *port, frame []byte) {
+func (a *Agent) inject(i injected) {
 	a.later(func() { // frames beyond the queue's length are lost
 		s := a.senders[0]
 		s.mu.Lock()
 		if len(s.inject) < injectMax {
-			s.inject = append(s.inject, injected{p, frame})
+			s.inject = append(s.inject, i)
 		}
 		s.mu.Unlock()
 		s.bell.ring()
@@ -126,7 +127,7 @@ func (a *Agent) Ping(ctx context.Context, vport uint8, to vnic.MAC) (rtt time.Du
 		a.probes.mu.Unlock()
 	}()
 	start := time.Now()
-	a.inject(p, probeFrame(to, src, probeAsks, id))
+	a.inject(injected{p, probeFrame(to, src, probeAsks, id), false})
 	select {
 	case lid := <-answer:
 		return time.Since(start), lid, nil

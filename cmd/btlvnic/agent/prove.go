@@ -4,6 +4,7 @@ package agent
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"gobtl/fabric"
@@ -64,14 +65,15 @@ func (a *Agent) prove() (n int) {
 	for _, p := range a.core.Proofs() {
 		n++
 		if err := a.senders[p.From].prove(p.To, p.Data); err != nil {
-			a.notef("the proof of an address for the manager: %v", err)
+			a.limitedf(&a.proofLines, "the proof of an address for the manager: %v", err)
 		}
 	}
 	a.proving.Store(a.core.Proving())
 	return n
 }
 
-// prove sends a datagram for an address check to a manager's endpoint.
+// prove sends a datagram for an address check to a manager's endpoint. If the send queue is full,
+// the datagram is lost, and the manager asks again.
 func (s *sender) prove(to, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,10 +94,12 @@ func (s *sender) prove(to, data []byte) error {
 	s.free = s.free[:len(s.free)-1]
 	s.refs[buf]++
 	one := fabric.Send{To: s.prover, Buf: buf, Len: uint32(copy(s.link.arena.Bytes(buf), data))}
-	var lost error
-	s.link.post([]fabric.Send{one}, func(_ int, err error) { lost = err })
+	lost := s.link.offer(one)
 	if lost != nil || int(one.Len) <= s.link.caps.InjectBytes {
 		s.release(buf)
+	}
+	if errors.Is(lost, fabric.ErrAgain) {
+		return nil
 	}
 	return lost
 }

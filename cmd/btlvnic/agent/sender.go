@@ -66,6 +66,7 @@ type sender struct {
 type injected struct {
 	port  *port
 	frame []byte
+	toOne bool // the frame must not go to all members of the switch
 }
 
 func newSender(a *Agent, link *endpoint) (*sender, error) {
@@ -151,7 +152,7 @@ func (s *sender) work() (frames int, err error) {
 	for _, i := range inject {
 		for _, o := range s.outlets {
 			if o.port == i.port {
-				s.send(o, i.frame, offload.Header{})
+				s.send(o, i.frame, offload.Header{}, i.toOne)
 			}
 		}
 		frames++
@@ -177,7 +178,7 @@ func (s *sender) serve(o *outlet) (frames int) {
 			return frames
 		}
 		o.failures = 0
-		s.send(o, s.frame[:n], h)
+		s.send(o, s.frame[:n], h, false)
 	}
 	return frames
 }
@@ -198,8 +199,9 @@ func (s *sender) failed(o *outlet, err error) {
 	}
 }
 
-// send looks up the hosts to which a frame goes, and makes the packets of the frame.
-func (s *sender) send(o *outlet, frame []byte, h offload.Header) {
+// send looks up the hosts to which a frame goes, and makes the packets of the frame. If the
+// argument toOne is true, a frame that would go to all members of the switch is dropped.
+func (s *sender) send(o *outlet, frame []byte, h offload.Header, toOne bool) {
 	if d := o.port.dump.Load(); d != nil {
 		d.capture(frame, true)
 	}
@@ -207,7 +209,12 @@ func (s *sender) send(o *outlet, frame []byte, h offload.Header) {
 		o.out.Counts.DropTx(vnic.TxLogic)
 		return
 	}
-	d := o.out.ForwardLarge(clock(), frame, s.splits.Largest(), s.splits.Count())
+	var d vnic.Decision
+	if toOne {
+		d = o.out.ForwardToOne(clock(), frame, s.splits.Largest())
+	} else {
+		d = o.out.ForwardLarge(clock(), frame, s.splits.Largest(), s.splits.Count())
+	}
 	switch d.Verdict {
 	case vnic.Dropped:
 		return

@@ -1,4 +1,4 @@
-package main
+package bounded
 
 import (
 	"fmt"
@@ -8,19 +8,20 @@ import (
 )
 
 const (
-	// linesMax is the largest number of lines that wait to be written to standard error.
-	linesMax = 256
+	// logLinesMax is the largest number of lines that wait to be written to standard error.
+	logLinesMax = 256
 	// lastLines is the longest time for which the program waits at its end until the remaining lines
 	// are written.
 	lastLines = 5 * time.Second
 )
 
-// logger writes lines to standard error on a goroutine of its own. Standard error may accept
-// nothing for a long time, for example because a person has stopped the terminal with Ctrl-S. A
-// logger then drops lines and counts them, and its callers do not wait. Any goroutine may call the
-// methods of a logger.
-type logger struct {
+// Log writes lines to standard error on a goroutine of its own. Standard error may accept
+// nothing for a long time, for example because a person has stopped the terminal with Ctrl-S. A Log
+// then drops lines and counts them, and its callers do not wait. Any goroutine may call the methods
+// of a Log.
+type Log struct {
 	to    io.Writer
+	name  string
 	queue chan []byte
 	ended chan struct{} // closed when all lines are written
 
@@ -29,36 +30,38 @@ type logger struct {
 	dropped uint64 // lines dropped since the latest line that says so
 }
 
-func newLogger(to io.Writer) *logger {
-	l := &logger{to: to, queue: make(chan []byte, linesMax), ended: make(chan struct{})}
+// NewLog returns a Log that writes to the argument "to". Each line begins with the name of the
+// program.
+func NewLog(to io.Writer, program string) *Log {
+	l := &Log{to: to, name: program, queue: make(chan []byte, logLinesMax), ended: make(chan struct{})}
 	go l.run()
 	return l
 }
 
 // Write queues a piece of the progress bar, or drops it if too many lines wait.
-func (l *logger) Write(b []byte) (int, error) {
+func (l *Log) Write(b []byte) (int, error) {
 	l.put(append([]byte(nil), b...))
 	return len(b), nil
 }
 
-// line queues one line, or drops and counts the line if too many lines wait.
-func (l *logger) line(text string) {
+// Line queues one line, or drops and counts the line if too many lines wait.
+func (l *Log) Line(text string) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	if !l.tryPut([]byte(text + "\n")) {
+	if !l.tryPut([]byte(l.name + ": " + text + "\n")) {
 		l.dropped++
 	}
 }
 
-func (l *logger) put(b []byte) {
+func (l *Log) put(b []byte) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	l.tryPut(b)
 }
 
 // tryPut queues bytes, and returns false if that is not possible. The caller of tryPut holds the
-// lock of the logger.
-func (l *logger) tryPut(b []byte) bool {
+// lock of the Log.
+func (l *Log) tryPut(b []byte) bool {
 	if l.closed {
 		return false
 	}
@@ -71,7 +74,7 @@ func (l *logger) tryPut(b []byte) bool {
 }
 
 // run writes the queued lines. Errors are ignored, because there is no other place to report them.
-func (l *logger) run() {
+func (l *Log) run() {
 	defer close(l.ended)
 	for b := range l.queue {
 		_, _ = l.to.Write(b)
@@ -81,19 +84,19 @@ func (l *logger) run() {
 }
 
 // tellDropped writes how many lines were dropped, if there are any.
-func (l *logger) tellDropped() {
+func (l *Log) tellDropped() {
 	l.lock.Lock()
 	n := l.dropped
 	l.dropped = 0
 	l.lock.Unlock()
 	if n > 0 {
-		fmt.Fprintf(l.to, "btlstream: %d lines dropped here: standard error accepted nothing\n", n)
+		fmt.Fprintf(l.to, "%s: %d lines dropped here: standard error accepted nothing\n", l.name, n)
 	}
 }
 
-// close waits until all lines are written, but no longer than lastLines. Lines that are written
-// after close are dropped.
-func (l *logger) close() {
+// Close waits until all lines are written, but no longer than lastLines. Lines that are written
+// after Close are dropped.
+func (l *Log) Close() {
 	l.lock.Lock()
 	if !l.closed {
 		l.closed = true

@@ -74,7 +74,7 @@ func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 			return false
 		}
 		if err != nil {
-			return l.failPackets(now, r, err)
+			return r.failPackets(now, err)
 		}
 		h := head{kind: kindData, a: r.theirs, b: r.moved, c: r.base}
 		h.put(f.Bytes())
@@ -101,9 +101,9 @@ func (l *Layer) packetDone(f *btl.Fragment, err error) {
 	r.under--
 	switch now := p.ep.Now(); {
 	case err != nil:
-		l.failPackets(now, r, err)
+		r.failPackets(now, err)
 	case r.err != nil:
-		l.endFailed(now, r)
+		r.endFailed(now)
 	case r.moved == r.most && r.under == 0:
 		l.finish(r, nil)
 	}
@@ -112,11 +112,11 @@ func (l *Layer) packetDone(f *btl.Fragment, err error) {
 
 // failPackets ends a send with ErrTransfer because one of its packets cannot be sent, or was not
 // delivered. failPackets always returns true.
-func (l *Layer) failPackets(now btl.Time, r *Request, err error) bool {
-	r.peer.puts.remove(r) // no further packets
+func (r *Request) failPackets(now btl.Time, err error) bool {
+	r.peer.puts.remove(r)       // no further packets
 	if r.peer.ep.Err() == nil { // otherwise the endpoint's event ends r
 		r.err = cmp.Or(r.err, fmt.Errorf("%w: %w", ErrTransfer, err))
-		l.endFailed(now, r)
+		r.endFailed(now)
 	}
 	return true
 }
@@ -124,8 +124,9 @@ func (l *Layer) failPackets(now btl.Time, r *Request, err error) bool {
 // endFailed ends a failed send, and tells the receiver. If packets of the send are in flight,
 // endFailed does nothing, because a packet that arrives after the end of its receive violates the
 // protocol.
-func (l *Layer) endFailed(now btl.Time, r *Request) {
+func (r *Request) endFailed(now btl.Time) {
 	if r.under == 0 {
+		l := r.peer.l
 		l.finish(r, r.err)
 		l.answer(now, r.peer, head{kind: kindFin, number: 1, a: r.theirs})
 	}

@@ -65,7 +65,7 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 	q := questions.Get().(*question)
 	q.peer, q.ofStream = peer, options.ofStream
 	err := n.r.AwaitFor(ctx, peer, func(_ *btl.Module, w runner.Waker) error {
-		if !n.mayAsk(peer, len(request)) {
+		if !n.asks.mayAsk(peer, len(request), max(n.cfg.RequestBytes, unackedFree)) {
 			return btl.ErrAgain
 		}
 		if h.id == 0 { // otherwise the function runs again after ErrAgain
@@ -192,7 +192,7 @@ func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, er
 				q.waker.Wake(err)
 			}
 			then := s.then
-			n.endRequest(s.peer, s.bytes)
+			n.asks.end(s.peer, s.bytes)
 			n.keep(s)
 			if then != nil && err == nil {
 				then()
@@ -200,10 +200,10 @@ func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, er
 		}
 	}
 	s.peer, s.id, s.bytes, s.waits = peer, h.id, len(request), true
-	n.countRequest(peer, s.bytes)
+	n.asks.begin(peer, s.bytes)
 	err := sendSignalled(peer, n.cfg.Tag, h, request, s.done)
 	if err != nil {
-		n.endRequest(peer, s.bytes)
+		n.asks.end(peer, s.bytes)
 		n.keep(s)
 	}
 	if errors.Is(err, btl.ErrTooLarge) {
@@ -353,7 +353,7 @@ func (n *Node) lost(ep *btl.Endpoint) {
 	}
 	asked := n.asked[ep]
 	delete(n.asked, ep)
-	n.forgetAsks(ep)
+	n.asks.forget(ep)
 	for _, q := range asked {
 		q.waker.Wake(err)
 	}

@@ -12,6 +12,7 @@ import "gobtl/btl"
 // The type "unackedRequests" counts the bytes of the requests that were sent and have neither been
 // acknowledged nor refused. Only the goroutine that drives the module may use it.
 type unackedRequests struct {
+	hostOf  func(*btl.Endpoint) string // Endpoint.PeerHost
 	to      map[*btl.Endpoint]*askedPeer
 	hosts   map[string]*askedHost
 	counted int64 // sum of askedHost.counted
@@ -45,76 +46,78 @@ func counted(bytes int64) int64 {
 }
 
 // mayAsk reports whether the limits on unacknowledged requests allow one more request of the given
-// size to a peer. A request of at most packetBytesMin bytes counts towards no limit. A request to
-// an ended endpoint is allowed, because it fails at once. A peer without unacknowledged requests is
-// allowed a request of any size if its host has no counted requests.
-func (n *Node) mayAsk(peer *btl.Endpoint, bytes int) bool {
+// size to a peer. The argument "most" is the limit for one peer. A request of at most
+// packetBytesMin bytes counts towards no limit. A request to an ended endpoint is allowed, because
+// it fails at once. A peer without unacknowledged requests is allowed a request of any size if its
+// host has no counted requests.
+func (u *unackedRequests) mayAsk(peer *btl.Endpoint, bytes int, most int64) bool {
 	if bytes <= packetBytesMin || peer.Err() != nil {
 		return true
 	}
-	p, more, most := n.asksOf(peer), int64(bytes), max(n.cfg.RequestBytes, unackedFree)
+	p, more := u.peer(peer), int64(bytes)
 	if p.bytes > 0 && p.bytes+more > most {
 		return false
 	}
 	return p.host.counted == 0 ||
-		mayShare(n.asks.counted, p.host.counted, p.more(more), totalFactor*most)
+		mayShare(u.counted, p.host.counted, p.more(more), totalFactor*most)
 }
 
-// asksOf returns the state of a peer to which requests are sent, and makes the state if there is
-// none.
-func (n *Node) asksOf(peer *btl.Endpoint) *askedPeer {
-	p := n.asks.to[peer]
+// The method "peer" returns the state of a peer to which requests are sent, and makes the state if
+// there is none.
+func (u *unackedRequests) peer(ep *btl.Endpoint) *askedPeer {
+	p := u.to[ep]
 	if p != nil {
 		return p
 	}
-	if n.asks.to == nil {
-		n.asks.to, n.asks.hosts = map[*btl.Endpoint]*askedPeer{}, map[string]*askedHost{}
+	if u.to == nil {
+		u.to, u.hosts = map[*btl.Endpoint]*askedPeer{}, map[string]*askedHost{}
 	}
-	name := n.hostOf(peer)
-	h := n.asks.hosts[name]
+	name := u.hostOf(ep)
+	h := u.hosts[name]
 	if h == nil {
 		h = &askedHost{name: name}
-		n.asks.hosts[name] = h
+		u.hosts[name] = h
 	}
 	h.peers++
 	p = &askedPeer{host: h}
-	n.asks.to[peer] = p
+	u.to[ep] = p
 	return p
 }
 
-// countRequest counts a request that is about to be sent. endRequest subtracts a request that the
-// peer has acknowledged or refused, or that was not sent.
-func (n *Node) countRequest(peer *btl.Endpoint, bytes int) {
+// The method "begin" counts a request that is about to be sent. The method "end" subtracts a
+// request that the peer has acknowledged or refused, or that was not sent.
+func (u *unackedRequests) begin(peer *btl.Endpoint, bytes int) {
 	if bytes > packetBytesMin {
-		n.addRequest(n.asksOf(peer), int64(bytes))
+		u.add(u.peer(peer), int64(bytes))
 	}
 }
 
-func (n *Node) endRequest(peer *btl.Endpoint, bytes int) {
+func (u *unackedRequests) end(peer *btl.Endpoint, bytes int) {
 	if bytes <= packetBytesMin {
 		return
 	}
-	n.addRequest(n.asksOf(peer), -int64(bytes))
+	u.add(u.peer(peer), -int64(bytes))
 	if peer.Err() != nil {
-		n.forgetAsks(peer)
+		u.forget(peer)
 	}
 }
 
-func (n *Node) addRequest(p *askedPeer, bytes int64) {
+func (u *unackedRequests) add(p *askedPeer, bytes int64) {
 	more := p.more(bytes)
 	p.bytes += bytes
 	p.host.counted += more
-	n.asks.counted += more
+	u.counted += more
 }
 
-// forgetAsks deletes the state of an ended endpoint, unless requests to it are unacknowledged.
-func (n *Node) forgetAsks(peer *btl.Endpoint) {
-	p := n.asks.to[peer]
+// The method "forget" deletes the state of an ended endpoint, unless requests to it are
+// unacknowledged.
+func (u *unackedRequests) forget(peer *btl.Endpoint) {
+	p := u.to[peer]
 	if p == nil || p.bytes > 0 {
 		return
 	}
-	delete(n.asks.to, peer)
+	delete(u.to, peer)
 	if p.host.peers--; p.host.peers == 0 {
-		delete(n.asks.hosts, p.host.name)
+		delete(u.hosts, p.host.name)
 	}
 }

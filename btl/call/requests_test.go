@@ -12,10 +12,10 @@ import (
 
 // ask counts a request if the limits allow it.
 func ask(n *Node, ep *btl.Endpoint, bytes int) bool {
-	if !n.mayAsk(ep, bytes) {
+	if !n.asks.mayAsk(ep, bytes, n.cfg.RequestBytes) {
 		return false
 	}
-	n.countRequest(ep, bytes)
+	n.asks.begin(ep, bytes)
 	return true
 }
 
@@ -24,7 +24,7 @@ func ask(n *Node, ep *btl.Endpoint, bytes int) bool {
 func TestUnacknowledgedRequestsByHost(t *testing.T) {
 	const own, peers, hosts = 1 << 20, 100, 10
 	n, peer := idleNode(t)
-	n.cfg.RequestBytes = own
+	n.cfg.RequestBytes, n.asks.hostOf = own, n.hostOf
 	var bad []*btl.Endpoint
 	for range peers {
 		ep := peer("bad")
@@ -57,9 +57,9 @@ func TestUnacknowledgedRequestsByHost(t *testing.T) {
 	}
 	for _, ep := range bad {
 		for n.asks.to[ep].bytes > 0 {
-			n.endRequest(ep, own/4)
+			n.asks.end(ep, own/4)
 		}
-		n.forgetAsks(ep)
+		n.asks.forget(ep)
 	}
 	if len(n.asks.to) != 1+hosts || len(n.asks.hosts) != 1+hosts || n.asks.counted != hosts*own {
 		t.Errorf("%d peers, %d hosts, %d bytes are left", len(n.asks.to), len(n.asks.hosts),
@@ -70,7 +70,7 @@ func TestUnacknowledgedRequestsByHost(t *testing.T) {
 		if !ask(n, fresh, own/4) {
 			t.Error("the only request to a host is refused")
 		}
-		n.endRequest(fresh, own/4)
+		n.asks.end(fresh, own/4)
 	})
 	if allocated != 0 {
 		t.Errorf("the count of a request allocates %v times", allocated)

@@ -132,3 +132,41 @@ func TestReceivesOfSlowPeer(t *testing.T) {
 		t.Errorf("after a further %v: %v, %v", after, slow.err, known.err)
 	}
 }
+
+// A program that sleeps until the Deadline of its Layer ends a stalled peer about as early as a
+// program that polls.
+func TestStalledBesideSleep(t *testing.T) {
+	t.Parallel()
+	for name, anyPeer := range map[string]bool{"any peer": true, "one peer": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			layers, now := stepless(t, 3)
+			step := func() btl.Time { return now(10 * time.Microsecond) }
+			l := layers[0]
+			bad := newAnnouncer(t, step, layers[1], l)
+			if anyPeer {
+				post(t, l, step(), 1)
+				bad.announce(1)
+			} else { // another peer waits for the only region
+				l.hosts.regionsMax, l.hosts.peerRegions = 1, 1
+				postFrom(t, l, step(), bad.Peer, 1)
+				next := newAnnouncer(t, step, layers[2], l)
+				postFrom(t, l, step(), next.Peer, 1)
+				bad.announce(1)
+				next.announce(1)
+			}
+			at := step()
+			begin := at
+			for bad.err == nil && at.Sub(begin) < 5*time.Minute {
+				due := btl.Never
+				for _, l := range layers {
+					due = due.Min(l.Deadline())
+				}
+				at = now(max(due.Sub(at), time.Microsecond))
+			}
+			if !errors.Is(bad.err, btl.ErrStalled) || at.Sub(begin) < stalledAfter {
+				t.Errorf("after %v: %v", at.Sub(begin), bad.err)
+			}
+		})
+	}
+}

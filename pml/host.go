@@ -281,9 +281,21 @@ const (
 	stalledAfter = time.Minute
 )
 
+// watches reports whether the Layer must call the method "press", because peers use memory regions
+// or owe the data of receives from any peer.
+func (s *hosts) watches() bool { return s.holders.first != nil || s.open.first != nil }
+
+// pressAt returns the time of the next call of the method "press". A later call would not count the
+// whole time since the latest call.
+func (s *hosts) pressAt() btl.Time { return s.pressedAt.Add(s.timeout / awakeParts) }
+
+// If the time between two calls of the method "press" is longer than 1/awakeParts of the module's
+// PeerTimeout, only this part of PeerTimeout counts towards hosts.awake.
+const awakeParts = 16
+
 // press ends the connections to stalled peers while receives wait for a free memory region.
 func (s *hosts) press(now btl.Time) {
-	s.awake += min(now.Sub(s.pressedAt), s.timeout/16) // without the time of a long pause
+	s.awake += min(now.Sub(s.pressedAt), s.timeout/awakeParts) // without the time of a long pause
 	s.pressedAt = now
 	s.hurry()
 	switch {

@@ -229,7 +229,7 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 	if l.hosts.homeless.first != nil {
 		l.hosts.houseAll()
 	}
-	if l.hosts.holders.first != nil || l.hosts.open.first != nil {
+	if l.hosts.watches() {
 		l.hosts.press(now)
 	}
 	if l.hosts.held > l.cfg.TotalBytes {
@@ -243,9 +243,14 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 // Deadline returns the time of the latest Progress if that call has not tried to send to all peers
 // with queued messages yet, and otherwise the result of the module's Deadline. Messages that wait
 // for a free buffer or for the peer need no deadline, because a received packet ends their wait.
+// While peers owe the data of matched receives, Deadline returns at the latest the time of the next
+// check for stalled peers.
 func (l *Layer) Deadline() btl.Time {
 	if l.busy.due > 0 {
 		return l.busy.now
+	}
+	if l.hosts.watches() {
+		return l.m.Deadline().Min(l.hosts.pressAt())
 	}
 	return l.m.Deadline()
 }

@@ -1,6 +1,7 @@
 package pml
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -51,7 +52,7 @@ func (p *Peer) askForPackets(r *Request) bool {
 
 // packetRoom returns the maximum number of data bytes in one packet to the peer.
 func (p *Peer) packetRoom() uint64 {
-	room := p.ep.MTUBytes() - p.l.overhead - dataHeadBytes
+	room := min(p.ep.MTUBytes()-p.l.overhead, p.l.m.Limits().FragmentBytesMax) - dataHeadBytes
 	return uint64(max(room&^(dataAlign-1), dataAlign))
 }
 
@@ -73,7 +74,7 @@ func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 			return false
 		}
 		if err != nil {
-			return p.failPut(now, r, err)
+			return r.failPackets(now, err)
 		}
 		h := head{kind: kindData, a: r.theirs, b: r.moved, c: r.base}
 		h.put(f.Bytes())
@@ -98,15 +99,37 @@ func (l *Layer) packetDone(f *btl.Fragment, err error) {
 		return // the send has ended
 	}
 	r.under--
-	switch {
-	case err != nil && p.ep.Err() != nil:
-		return // the peer's event ends the request
+	switch now := p.ep.Now(); {
 	case err != nil:
-		l.finish(r, fmt.Errorf("%w: %w", ErrTransfer, err))
+		r.failPackets(now, err)
+	case r.err != nil:
+		r.endFailed(now)
 	case r.moved == r.most && r.under == 0:
 		l.finish(r, nil)
 	}
 	l.settle()
+}
+
+// failPackets ends a send with ErrTransfer because one of its packets cannot be sent, or was not
+// delivered. failPackets always returns true.
+func (r *Request) failPackets(now btl.Time, err error) bool {
+	r.peer.puts.remove(r)       // no further packets
+	if r.peer.ep.Err() == nil { // otherwise the endpoint's event ends r
+		r.err = cmp.Or(r.err, fmt.Errorf("%w: %w", ErrTransfer, err))
+		r.endFailed(now)
+	}
+	return true
+}
+
+// endFailed ends a failed send, and tells the receiver. If packets of the send are in flight,
+// endFailed does nothing, because a packet that arrives after the end of its receive violates the
+// protocol.
+func (r *Request) endFailed(now btl.Time) {
+	if r.under == 0 {
+		l := r.peer.l
+		l.finish(r, r.err)
+		l.answer(now, r.peer, head{kind: kindFin, number: 1, a: r.theirs})
+	}
 }
 
 // onData handles a received packet of a matched message, and returns true, or returns false if the

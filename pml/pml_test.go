@@ -186,10 +186,17 @@ func openLayers(t *testing.T, count int, lc Config, info fabric.Info,
 	open func(fabric.DomainConfig) (fabric.Domain, error),
 ) (step func() btl.Time, layers []*Layer) {
 	t.Helper()
+	return openModules(t, count, lc, btl.Config{SendBuffers: 256}, info, open)
+}
+
+// openModules opens layers whose modules have the configuration cfg.
+func openModules(t *testing.T, count int, lc Config, cfg btl.Config, info fabric.Info,
+	open func(fabric.DomainConfig) (fabric.Domain, error),
+) (step func() btl.Time, layers []*Layer) {
+	t.Helper()
 	layers = make([]*Layer, count)
 	now := btl.Time(1)
 	for i := range layers {
-		cfg := btl.Config{SendBuffers: 256}
 		sizes, err := cfg.DomainConfig(info)
 		if err != nil {
 			t.Fatal(err)

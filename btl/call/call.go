@@ -18,7 +18,8 @@ var questions = sync.Pool{New: func() any { return new(question) }}
 
 // Call sends a request to the peer and returns the body of the answer, which the caller may keep.
 // Call copies the request, so the caller is free to change the request's memory after Call has
-// returned. The handler's context has the deadline of ctx. The error of Call is ErrMethod, ErrBusy,
+// returned. Call waits if too many earlier requests are unacknowledged (Config.RequestBytes). The
+// handler's context has the deadline of ctx. The error of Call is ErrMethod, ErrBusy,
 // ErrRequestSize, ErrAnswerSize, ErrAnswerRoom, ErrClosing, a RemoteError, the error of the
 // endpoint, the error of ctx, or one of the following:
 //
@@ -64,6 +65,9 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 	q := questions.Get().(*question)
 	q.peer, q.ofStream = peer, options.ofStream
 	err := n.r.AwaitFor(ctx, peer, func(_ *btl.Module, w runner.Waker) error {
+		if !n.asks.mayAsk(peer, len(request), max(n.cfg.RequestBytes, unackedFree)) {
+			return btl.ErrAgain
+		}
 		if h.id == 0 { // otherwise the function runs again after ErrAgain
 			n.lastID++
 			h.id = n.lastID
@@ -188,6 +192,7 @@ func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, er
 				q.waker.Wake(err)
 			}
 			then := s.then
+			n.asks.end(s.peer, s.bytes)
 			n.keep(s)
 			if then != nil && err == nil {
 				then()
@@ -195,8 +200,10 @@ func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, er
 		}
 	}
 	s.peer, s.id, s.bytes, s.waits = peer, h.id, len(request), true
+	n.asks.begin(peer, s.bytes)
 	err := sendSignalled(peer, n.cfg.Tag, h, request, s.done)
 	if err != nil {
+		n.asks.end(peer, s.bytes)
 		n.keep(s)
 	}
 	if errors.Is(err, btl.ErrTooLarge) {
@@ -346,6 +353,7 @@ func (n *Node) lost(ep *btl.Endpoint) {
 	}
 	asked := n.asked[ep]
 	delete(n.asked, ep)
+	n.asks.forget(ep)
 	for _, q := range asked {
 		q.waker.Wake(err)
 	}

@@ -76,6 +76,15 @@ type Config struct {
 	// ended endpoints of the same host are running. The requests of a peer do not count towards R
 	// while they have at most these 64 KiB. All requests together thus have at most 16*RequestBytes,
 	// and 64 KiB for each peer.
+	//
+	// RequestBytes, or 1 MiB if RequestBytes is less, is also the limit S for the requests that this
+	// Node has sent to one peer, and that the peer has not acknowledged. A request of at most 1 KiB
+	// does not count. At the limit S, a further Call waits, and a request larger than S is sent alone.
+	// The limit for the requests to all peers together is 8*S. When the unacknowledged requests to all
+	// peers have U bytes, and a new request would raise this sum above 8*S, Call waits until the
+	// requests to the same host, with the new request, have at most 16*S - U bytes, or until the host
+	// has no counted requests. The requests to a peer do not count towards U while they have at most
+	// 64 KiB.
 	RequestBytes int64
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
 	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, new
@@ -163,6 +172,7 @@ type Node struct {
 	// module.
 	lastID  uint64
 	asked   map[*btl.Endpoint]map[uint64]*question // by the number of the call
+	asks    unackedRequests
 	spare   []*sentRequest
 	scratch []byte
 
@@ -292,6 +302,7 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 		asked:   map[*btl.Endpoint]map[uint64]*question{},
 		callers: map[*btl.Endpoint]*caller{}, hosts: map[string]*callerHost{},
 		hostOf: (*btl.Endpoint).PeerHost,
+		asks:   unackedRequests{hostOf: (*btl.Endpoint).PeerHost},
 	}
 	n.silent, n.hush = context.WithCancel(context.Background())
 	n.ended, n.end = context.WithCancel(context.Background())

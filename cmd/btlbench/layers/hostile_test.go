@@ -205,11 +205,11 @@ func servePings(t *testing.T, q *runnerPort, sizeBytes int) (r *Round, ended cha
 // is halted, and the thread that drives the module is not blocked.
 func TestPingsAtOnce(t *testing.T) {
 	client, server, q := btlAndRunner(t)
-	r, ended := servePings(t, q, 1000)
+	r, ended := servePings(t, q, 64)
 	err := client.engine.do(func() error {
 		p := client.btl
 		for n := range 200 { // as far as the credits go
-			if err := p.ep.SendImmediate(clock(), tagData, make([]byte, 1000)); err != nil {
+			if err := p.ep.SendImmediate(clock(), tagData, make([]byte, 64)); err != nil {
 				if n == 0 {
 					return err
 				}

@@ -228,8 +228,8 @@ func (p *btlPort) Memory(r *Round) int64 {
 	return int64(own) + int64(stream) + int64(max(cap(p.place), placeBytes(r)))
 }
 
-// Prepare resets the counts of a round, and exposes memory for a test of puts. The transport refuses
-// messages longer than those of all rounds so far.
+// Prepare resets the counts of a round, and exposes memory for a test of puts. The transport
+// refuses messages longer than those of all rounds so far.
 func (p *btlPort) Prepare(r *Round) (handle uint64, err error) {
 	if err := p.settle(r); err != nil {
 		return 0, err

@@ -252,7 +252,8 @@ func TestRepliesUnacknowledged(t *testing.T) {
 	spec := plan.Spec{Test: plan.TestLat, Layer: plan.LayerBTL, SizeBytes: size, Window: 1}
 	prepared(t, client, &Round{Spec: spec}, func(*btlPort, func(btl.Tag, []byte)) {})
 	r, ended := servePings(t, q, size)
-	err := q.run.Do(t.Context(), func(*btl.Module) error { // Meanwhile, no acknowledgement is processed.
+	// While this function runs, the module processes no acknowledgement.
+	err := q.run.Do(t.Context(), func(*btl.Module) error {
 		for range pings {
 			q.onData(q.ep, tagData, make([]byte, size))
 		}

@@ -90,8 +90,8 @@ func (q *runnerPort) connect(peer Offer, timeout time.Duration) (err error) {
 	}
 }
 
-// Memory implements Layer: a server has memory for its replies. A client of a stream has a window of
-// messages, and is not asked.
+// Memory implements Layer: a server has memory for its replies. The window of a client is not
+// included, because nobody asks for it.
 func (q *runnerPort) Memory(r *Round) int64 { return int64(replyBytes(r)) }
 
 // replyBytes is the memory for the replies of a server that the peer has not acknowledged, which is

@@ -73,7 +73,8 @@ func TestEndOfServer(t *testing.T) {
 					_, err = s.awaitStop(r, ended)
 				}
 				// A stopped round whose hot loop has ended without an error has its results.
-				if !errors.Is(err, c.want) && !(stopped && c.loop == nil && err == nil) {
+				complete := stopped && c.loop == nil && err == nil
+				if !complete && !errors.Is(err, c.want) {
 					t.Errorf("stopped %v, the hot loop ended with %v: %v", stopped, c.loop, err)
 				}
 				there.Close()

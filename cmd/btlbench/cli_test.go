@@ -48,6 +48,7 @@ func TestUsageErrors(t *testing.T) {
 		{"pair --rate 1G --test lat,rate", "--rate is for bw, bibw and bw_reverse"},
 		{"pair --cpus 0,1,2,3 -P 1", "two are needed"},
 		{"serve --clients 0", "--clients must be 1 to 256"},
+		{"serve --memory 8G", "beyond the limit of 4294967295 bytes"},
 		{"pair --hdr f --test bw", "--hdr is for tests of latency"},
 		{"pair -i 0", "--interval: must not be 0"},
 		{"pair -i 10ms", "--interval must be 100ms to 1h"},

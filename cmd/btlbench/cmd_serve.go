@@ -34,7 +34,7 @@ type serveCmd struct {
 	Metrics string        `help:"Serve Prometheus metrics of this side on HOST:PORT/metrics." placeholder:"ADDR"`
 	Timeout time.Duration `help:"Time for a client to introduce itself." default:"5s"`
 
-	Memory plan.Bytes `help:"Memory for the contents of the messages of all clients together. One host gets at most three quarters. 0 means no limit. Default: ${default}." default:"${memory}" placeholder:"SIZE"`
+	Memory plan.Bytes `help:"Memory for the contents of the messages of all clients together, at most 4294967295 bytes. One host gets at most three quarters. 0 means no limit. Messages that have arrived in part do not count: each client has up to reassembly_bytes_max (--set, 2G) of them. Default: ${default}." default:"${memory}" placeholder:"SIZE"`
 
 	Patience time.Duration `help:"Longest time-out that a client may ask for." default:"1m"`
 

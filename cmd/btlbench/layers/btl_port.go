@@ -37,6 +37,8 @@ type btlPort struct {
 	cfg *Config
 	// err is the reason why the connection has ended.
 	err error
+	// mostBytes holds the longest messages of each tag of all rounds so far.
+	mostBytes [tagLast + 1]uint32
 
 	r *Round
 	watchdog
@@ -217,7 +219,8 @@ func (p *btlPort) close() (err error) {
 	return nil
 }
 
-// Memory implements Layer.
+// Memory implements Layer. The memory of arriving messages belongs to the transport, and is not
+// included.
 func (p *btlPort) Memory(r *Round) int64 {
 	slots, apart := slotsFor(r)
 	own := max(cap(p.mem), slotBytes(slots, r.SizeBytes, apart))
@@ -225,7 +228,8 @@ func (p *btlPort) Memory(r *Round) int64 {
 	return int64(own) + int64(stream) + int64(max(cap(p.place), placeBytes(r)))
 }
 
-// Prepare resets the counts of a round, and exposes memory for a test of puts.
+// Prepare resets the counts of a round, and exposes memory for a test of puts. The transport
+// refuses messages longer than those of all rounds so far.
 func (p *btlPort) Prepare(r *Round) (handle uint64, err error) {
 	if err := p.settle(r); err != nil {
 		return 0, err
@@ -240,7 +244,8 @@ func (p *btlPort) Prepare(r *Round) (handle uint64, err error) {
 		return 0, err
 	}
 	for tag, h := range p.handlers(r) {
-		if err := p.m.Handle(tag, h); err != nil {
+		p.mostBytes[tag] = max(p.mostBytes[tag], arriving(r, tag))
+		if err := p.m.HandleUpTo(tag, p.mostBytes[tag], h); err != nil {
 			return 0, err
 		}
 	}

@@ -91,7 +91,7 @@ func (p *btlPort) tryPut(r *Round, slot uint32, offset uint64, tracked bool) (bo
 
 // putPingPong works like pingPong, but with puts, where each side waits for the last byte of its
 // memory to change, as in ucx_perftest. Packets of a large put may be written in any order, and
-// therefore with --verify a message has arrived when all its bytes are correct.
+// therefore with --verify a message has arrived when as many bytes were written as it has.
 func (p *btlPort) putPingPong(r *Round, l limit) (done int64, err error) {
 	now := clock()
 	last := int64(-1)
@@ -156,13 +156,13 @@ func (p *btlPort) fillPut(r *Round, b []byte, n uint64) {
 }
 
 // putHere reports whether put n is in this side's memory, by its last byte, and with --verify by
-// all its bytes.
+// the number of bytes that puts have written. A comparison of all bytes in each pass would be much
+// work for a peer that writes a single byte.
 func (p *btlPort) putHere(r *Round, n uint64) bool {
-	last := p.place[len(p.place)-1]
-	if !r.Verify {
-		return last == byte(n+1)
+	if r.Verify {
+		return p.region.Written() >= (n+1)*uint64(len(p.place))
 	}
-	return last == patternLast(n+1, len(p.place)) && corruptBytes(p.place, n+1) == 0
+	return p.place[len(p.place)-1] == byte(n+1)
 }
 
 // awaitPut polls this side's memory until the next put has arrived, and returns the time. If the
@@ -181,10 +181,7 @@ func (p *btlPort) awaitPut(r *Round, start mono.Time) (mono.Time, error) {
 		if n > 0 {
 			p.waiter.busy()
 		} else if p.waiter.idle() && p.stuck(now) {
-			if !r.Verify || p.place[len(p.place)-1] != patternLast(p.received+1, len(p.place)) {
-				return now, errStuck
-			}
-			break // It is there and stays wrong.
+			return now, errStuck
 		}
 	}
 	r.Tally.Messages++

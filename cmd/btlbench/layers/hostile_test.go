@@ -155,9 +155,10 @@ func TestPutsOfHaltedRound(t *testing.T) {
 	}
 }
 
-// A peer of the layer runner sends many pings at once and takes no replies. The round ends when it
-// is halted, and the thread that drives the module is not blocked.
-func TestPingsAtOnce(t *testing.T) {
+// btlAndRunner connects a client of the layer btl with a server of the layer runner, so that a test
+// can send what no client of the layer runner sends.
+func btlAndRunner(t *testing.T) (client, server *Side, q *runnerPort) {
+	t.Helper()
 	cfg := Config{
 		Provider: "mem/local", Layers: []string{plan.LayerBTL},
 		Set:           []string{"send_buffers=64", "fragments_max=16"},
@@ -171,8 +172,7 @@ func TestPingsAtOnce(t *testing.T) {
 	offers := client.Offers()
 	offers[0].Layer = plan.LayerRunner
 	cfg.Server, cfg.Layers, cfg.Peer = true, []string{plan.LayerRunner}, offers
-	server, err := Open(cfg, NodeHint{}, -1)
-	if err != nil {
+	if server, err = Open(cfg, NodeHint{}, -1); err != nil {
 		t.Fatal(err)
 	}
 	answers := server.Offers()
@@ -182,20 +182,37 @@ func TestPingsAtOnce(t *testing.T) {
 	if err := errors.Join(client.Connect(answers), <-connected); err != nil {
 		t.Fatal(err)
 	}
-	r := &Round{Server: true, Spec: plan.Spec{
-		Test: plan.TestLat, Layer: plan.LayerRunner, SizeBytes: 8000, Window: 1,
-		PeerTimeoutNs: cfg.PeerTimeoutNs,
+	q, _ = server.layers[0].(*runnerPort)
+	return client, server, q
+}
+
+// servePings starts a ping-pong at a server of the layer runner.
+func servePings(t *testing.T, q *runnerPort, sizeBytes int) (r *Round, ended chan error) {
+	t.Helper()
+	r = &Round{Server: true, Spec: plan.Spec{
+		Test: plan.TestLat, Layer: plan.LayerRunner, SizeBytes: sizeBytes, Window: 1,
+		PeerTimeoutNs: q.cfg.PeerTimeoutNs,
 	}}
-	q, _ := server.layers[0].(*runnerPort)
 	if _, err := q.Prepare(r); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
+	ended = make(chan error, 1)
 	go func() { ended <- q.Server(r) }()
-	err = client.engine.do(func() error {
+	return r, ended
+}
+
+// A peer of the layer runner sends many pings at once and takes no replies. The round ends when it
+// is halted, and the thread that drives the module is not blocked.
+func TestPingsAtOnce(t *testing.T) {
+	client, server, q := btlAndRunner(t)
+	r, ended := servePings(t, q, 64)
+	err := client.engine.do(func() error {
 		p := client.btl
-		for range 200 { // as far as the credits go
-			if err := p.ep.SendImmediate(clock(), tagData, []byte{1}); err != nil {
+		for n := range 200 { // as far as the credits go
+			if err := p.ep.SendImmediate(clock(), tagData, make([]byte, 64)); err != nil {
+				if n == 0 {
+					return err
+				}
 				break
 			}
 		}
@@ -222,6 +239,142 @@ func TestPingsAtOnce(t *testing.T) {
 		server.Close()
 	case <-time.After(20 * time.Second):
 		t.Fatal("the round goes on")
+	}
+}
+
+// A peer of the layer runner sends many pings and acknowledges no reply. The memory of the replies
+// is that which the server has counted for the round, and the other replies follow when the peer
+// acknowledges.
+func TestRepliesUnacknowledged(t *testing.T) {
+	const pings, size = 50, 1 << 20
+	client, server, q := btlAndRunner(t)
+	defer server.Close()
+	spec := plan.Spec{Test: plan.TestLat, Layer: plan.LayerBTL, SizeBytes: size, Window: 1}
+	prepared(t, client, &Round{Spec: spec}, func(*btlPort, func(btl.Tag, []byte)) {})
+	r, ended := servePings(t, q, size)
+	// While this function runs, the module processes no acknowledgement.
+	err := q.run.Do(t.Context(), func(*btl.Module) error {
+		for range pings {
+			q.onData(q.ep, tagData, make([]byte, size))
+		}
+		if want := q.Memory(r); int64(q.held) != want || want != 2*size || q.due != pings-2 {
+			t.Errorf("%d bytes of replies, %d are counted, %d replies are due", q.held, want, q.due)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replies := func() (n uint64) {
+		_ = client.engine.do(func() error {
+			n = client.btl.received
+			return nil
+		})
+		return n
+	}
+	for deadline := time.Now().Add(20 * time.Second); replies() < pings; {
+		if time.Sleep(time.Millisecond); time.Now().After(deadline) {
+			t.Fatalf("%d replies of %d", replies(), pings)
+		}
+	}
+	r.Stopped.Store(true)
+	if err := <-ended; err != nil || r.Sent != pings {
+		t.Errorf("%d replies: %v", r.Sent, err)
+	}
+}
+
+// A short ping gets no long reply, and ends the round.
+func TestPingOfWrongLength(t *testing.T) {
+	client, server, q := btlAndRunner(t)
+	defer server.Close()
+	r, ended := servePings(t, q, 1<<20)
+	err := client.engine.do(func() error {
+		return client.btl.ep.SendImmediate(clock(), tagData, []byte{1})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, errPing) || r.Sent != 0 {
+			t.Errorf("%d replies: %v", r.Sent, err)
+		}
+	case <-time.After(20 * time.Second):
+		r.Halted.Store(true)
+		t.Error("the round goes on")
+	}
+}
+
+// The transport refuses a message that is longer than those of all rounds so far, before it has
+// memory for the message.
+func TestMessagesBeyondRound(t *testing.T) {
+	const size, load = 5000, 4000
+	sent := func(client *Side, tag btl.Tag, sizeBytes int) error {
+		t.Helper()
+		result := make(chan error, 1)
+		err := client.engine.do(func() error {
+			f, err := client.btl.ep.Prepare(tag, make([]byte, sizeBytes))
+			if err != nil {
+				return err
+			}
+			f.Signal, f.OnDone = true, func(_ *btl.Fragment, err error) { result <- err }
+			_, err = client.btl.ep.Send(clock(), f)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return <-result
+	}
+	client, server := localPair(t)
+	spec := plan.Spec{
+		Test: plan.TestLatLoad, Layer: plan.LayerBTL, SizeBytes: size, Window: 1, LoadBytes: load,
+	}
+	for _, n := range []int{size, 8, 0} {
+		spec.SizeBytes = n
+		r := &Round{Spec: spec, Server: true}
+		prepared(t, server, r, func(*btlPort, func(btl.Tag, []byte)) {})
+		for tag := tagData; tag <= tagLast; tag++ {
+			if err := sent(client, tag, size+1); !errors.Is(err, btl.ErrUnwanted) {
+				t.Errorf("tag %d, %d bytes: %v", tag, size+1, err)
+			}
+		}
+		if err := errors.Join(sent(client, tagData, size), sent(client, tagLoad, load)); err != nil {
+			t.Error(err)
+		}
+	}
+	client, server, q := btlAndRunner(t)
+	defer server.Close()
+	r := &Round{Server: true, Spec: plan.Spec{Test: plan.TestBW, SizeBytes: size, Window: 1}}
+	if _, err := q.Prepare(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := sent(client, tagData, size+1); !errors.Is(err, btl.ErrUnwanted) {
+		t.Errorf("runner: %d bytes: %v", size+1, err)
+	}
+	if err := sent(client, tagData, size); err != nil {
+		t.Errorf("runner: %v", err)
+	}
+}
+
+// A put that is to be verified has arrived when its bytes were written, whatever the memory
+// contains. The server of put_lat thus compares the bytes of each put once.
+func TestPutsOfFewBytes(t *testing.T) {
+	client, server := localPair(t)
+	spec := plan.Spec{
+		Test: plan.TestPutLat, Layer: plan.LayerBTL, SizeBytes: 64, Window: 1, Verify: true, Messages: 20,
+	}
+	prepared(t, server, &Round{Spec: spec, Server: true}, func(p *btlPort, _ func(btl.Tag, []byte)) {
+		fillPattern(p.place, 1)
+		if p.putHere(p.r, 0) {
+			t.Error("a put is in place of which no byte was written")
+		}
+	})
+	c, s := localRound(t, client, server, spec)
+	for _, r := range []*Round{c, s} {
+		if n := &r.Tally; n.VerifiedBytes != 20*64 || n.CorruptBytes != 0 || n.Duplicates != 0 {
+			t.Errorf("server %v: %+v", r.Server, *n)
+		}
 	}
 }
 

@@ -32,15 +32,6 @@ func fillPattern(b []byte, n uint64) {
 	}
 }
 
-// patternLast is the last byte of message n of size bytes, at least 1.
-func patternLast(n uint64, size int) byte {
-	k, shift := (size-1)/8, 8*((size-1)%8)
-	if k == 0 {
-		return byte(n >> shift)
-	}
-	return byte(patternWord(n, k) >> shift)
-}
-
 // corruptBytes counts the bytes that differ from message n.
 func corruptBytes(b []byte, n uint64) (count int64) {
 	word := n

@@ -31,9 +31,6 @@ func TestPatternFindsEveryByte(t *testing.T) {
 			}
 			b[i] ^= 0x40
 		}
-		if size > 0 && b[size-1] != patternLast(12345, size) {
-			t.Errorf("size %d: last byte is %#x, want %#x", size, b[size-1], patternLast(12345, size))
-		}
 	}
 }
 

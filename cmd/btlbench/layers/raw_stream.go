@@ -68,7 +68,7 @@ type rawStream struct {
 	countEvery int64
 	counted    int64 // received, as last reported
 
-	peerSent    int64 // valid with flushed
+	peerSent    int64 // as the peer reported at the latest flush
 	flushed     bool
 	windowStart int64
 }
@@ -107,7 +107,7 @@ func (p *rawPort) streamClient(r *Round) error {
 	if err := s.phase(newLimit(s.datagrams(r.WarmupMessages), r.WarmupNs, clock())); err != nil {
 		return err
 	}
-	sent, arrived, received := s.sent, s.peerReceived, s.received
+	sent, arrived, received := s.sent, s.peerReceived, s.genuine()
 	watch, begin := startWatch(&p.waiter), clock()
 	r.beginReports(begin, s.arrivedTotal)
 	err := s.phase(newLimit(s.datagrams(r.Messages), r.DurationNs, begin))
@@ -115,7 +115,7 @@ func (p *rawPort) streamClient(r *Round) error {
 	r.endReports(begin.Add(r.Meter.Elapsed))
 	r.Usage = watch.read()
 	r.Sent = uint64(s.sent)
-	sent, arrived, received = s.sent-sent, s.peerReceived-arrived, s.received-received
+	sent, arrived, received = s.sent-sent, s.peerReceived-arrived, s.genuine()-received
 	r.Meter.Lost = max(0, sent-arrived)
 	if r.Test == plan.TestBiBW {
 		r.Meter.Lost += max(0, s.peerSent-s.received)
@@ -125,6 +125,10 @@ func (p *rawPort) streamClient(r *Round) error {
 	r.Meter.Messages, r.Meter.Bytes = s.messages(arrived + received)
 	return err
 }
+
+// genuine is the number of received datagrams at the latest flush, but at most what the peer has
+// sent. More can be received, because networks make copies.
+func (s *rawStream) genuine() int64 { return min(s.received, s.peerSent) }
 
 // The method messages is the number of messages and bytes in the given number of datagrams.
 func (s *rawStream) messages(datagrams int64) (messages, bytes int64) {
@@ -156,8 +160,8 @@ func (p *rawPort) streamServer(r *Round) error {
 	defer func() {
 		r.Usage = watch.read()
 		r.Sent = uint64(s.sent)
-		r.Tally.Messages = s.received
-		r.Tally.Bytes = s.received * int64(s.dataLen)
+		r.Tally.Messages = s.genuine()
+		r.Tally.Bytes = s.genuine() * int64(s.dataLen)
 	}()
 	for !r.over() {
 		if err := s.pass(); err != nil {
@@ -272,10 +276,10 @@ func (s *rawStream) arrived(c *fabric.Completion) error {
 	case rawProbe:
 		return s.control(rawCount, peerSent)
 	case rawFlush:
-		s.sending = false
+		s.sending, s.peerSent = false, max(0, peerSent)
 		return s.control(rawFlushed, peerSent)
 	case rawFlushed:
-		s.flushed, s.peerSent = true, peerSent
+		s.flushed, s.peerSent = true, max(0, peerSent)
 	}
 	return nil
 }

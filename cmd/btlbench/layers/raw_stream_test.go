@@ -3,6 +3,7 @@ package layers
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/fabric"
@@ -46,6 +47,40 @@ func TestRawCountsBeyondSent(t *testing.T) {
 	} {
 		if err := report(s.magic(), rawEchoAt, c.count); err != nil || s.lost != c.want {
 			t.Errorf("the answer to datagram %d: %d are lost, %v", c.count, s.lost, err)
+		}
+	}
+}
+
+// The network makes copies of datagrams. The results of a stream contain no more datagrams than
+// were sent.
+func TestRawCopies(t *testing.T) {
+	cfg := Config{
+		Provider: "mem/local", Layers: []string{plan.LayerRaw}, Impair: "dup=50%,seed=1",
+		PeerTimeoutNs: int64(time.Minute), TimeoutNs: int64(time.Minute),
+	}
+	client, err := Open(cfg, NodeHint{}, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	cfg.Server = true
+	server, err := Open(cfg, NodeHint{}, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	if err := join(client, server); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []string{plan.TestBW, plan.TestRate, plan.TestBiBW} {
+		c, s := localRound(t, client, server, plan.Spec{
+			Test: test, Layer: plan.LayerRaw, SizeBytes: 64, Window: 8, Messages: 2000,
+		})
+		if got, sent := s.Tally.Messages, int64(c.Sent); got > sent || s.Tally.Bytes > 64*sent {
+			t.Errorf("%s: the server counts %d datagrams of %d", test, got, sent)
+		}
+		if got, sent := c.Meter.Messages, int64(c.Sent+s.Sent); got > sent {
+			t.Errorf("%s: the client counts %d datagrams of %d", test, got, sent)
 		}
 	}
 }

@@ -30,8 +30,13 @@ type runnerPort struct {
 	// The following fields belong to the goroutine that drives the module.
 	r     *Round
 	waker runner.Waker // of the client's ping
-	due   int          // replies for which the server has found no room
-	// owed tells the server that replies are due.
+	due   int          // replies that the server has not sent yet
+	held  int          // bytes of the server's replies that the transport still uses
+	// The field wrong is the reason why the round must end, or nil.
+	wrong       error
+	mostBytes   uint32 // the longest message of all rounds so far
+	replyDoneFn func(*btl.Fragment, error)
+	// owed tells the server that wrong is set, or that replies have found no room.
 	owed chan struct{}
 }
 
@@ -44,6 +49,7 @@ func openRunner(p *btlPort, cpu int) *runnerPort {
 		m: p.m, cfg: p.cfg, known: p.facts(), waiter: p.waiter,
 		up: make(chan *btl.Endpoint, 1), down: make(chan error, 1), owed: make(chan struct{}, 1),
 	}
+	q.replyDoneFn = q.onReplyDone
 	rc := runner.Config{Wait: q.cfg.wait()}
 	if cpu >= 0 {
 		rc.Setup = func() error { return PinThread(cpu) }
@@ -84,14 +90,26 @@ func (q *runnerPort) connect(peer Offer, timeout time.Duration) (err error) {
 	}
 }
 
-// Memory implements Layer: only a client has memory of its own for messages.
-func (q *runnerPort) Memory(*Round) int64 { return 0 }
+// Memory implements Layer: a server has memory for its replies. The window of a client is not
+// included, because nobody asks for it.
+func (q *runnerPort) Memory(r *Round) int64 { return int64(replyBytes(r)) }
 
-// Prepare assigns all messages that arrive from now on to a round.
+// replyBytes is the memory for the replies of a server that the peer has not acknowledged, which is
+// enough for two replies, or for one of the largest size.
+func replyBytes(r *Round) int {
+	if !r.Server || r.Test != plan.TestLat {
+		return 0
+	}
+	return plan.WindowFor(2, r.SizeBytes) * r.SizeBytes
+}
+
+// Prepare assigns all messages that arrive from now on to a round. The transport refuses messages
+// longer than those of all rounds so far.
 func (q *runnerPort) Prepare(r *Round) (handle uint64, err error) {
 	return 0, q.run.Do(context.Background(), func(m *btl.Module) error {
-		q.r, q.due = r, 0
-		return m.Handle(tagData, q.onData)
+		q.r, q.due, q.wrong = r, 0, nil
+		q.mostBytes = max(q.mostBytes, arriving(r, tagData))
+		return m.HandleUpTo(tagData, q.mostBytes, q.onData)
 	})
 }
 
@@ -106,7 +124,7 @@ func (q *runnerPort) finish(r *Round) error {
 }
 
 // onData handles a message, by sending the reply of a ping-pong's server or by waking the client.
-func (q *runnerPort) onData(ep *btl.Endpoint, _ btl.Tag, data []byte) {
+func (q *runnerPort) onData(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	r := q.r
 	if r == nil {
 		return
@@ -120,23 +138,54 @@ func (q *runnerPort) onData(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	case r.Test != plan.TestLat:
 	case !r.Server:
 		q.waker.Wake(nil)
-	case q.due > 0 || errors.Is(q.send(ep, r), btl.ErrAgain):
-		q.due++ // more than one only if the peer does not wait for replies
-		select {
-		case q.owed <- struct{}{}:
-		default: // The server has not looked yet.
+	case len(data) != r.SizeBytes:
+		if q.wrong == nil {
+			q.wrong = fmt.Errorf("%w: it has %d bytes instead of %d", errPing, len(data), r.SizeBytes)
 		}
+		q.wakeServer()
+	default:
+		q.due++ // more than one only if the peer does not wait for replies
+		q.replyNow(r)
 	}
 }
 
-// reply sends the replies that are due, or returns the reason why it cannot.
+// errPing means that a message of a ping-pong has a wrong length. A short ping that demands a long
+// reply would cost the server more than the client.
+var errPing = errors.New("a ping of a wrong length")
+
+// replyNow sends the replies that are due, from a callback, as far as there is room. The server is
+// told of the rest if it does not wait for acknowledgements.
+func (q *runnerPort) replyNow(r *Round) {
+	if errors.Is(q.reply(r), btl.ErrAgain) { // Another error has ended the connection.
+		q.wakeServer()
+	}
+}
+
+func (q *runnerPort) wakeServer() {
+	select {
+	case q.owed <- struct{}{}:
+	default: // The server has not looked yet.
+	}
+}
+
+// reply sends the replies that are due, as far as the memory for replies permits, or returns the
+// reason why it cannot. When the transport has ended a reply, onReplyDone sends the next one.
 func (q *runnerPort) reply(r *Round) error {
-	for ; q.due > 0; q.due-- {
+	for q.wrong == nil && q.due > 0 && q.held+r.SizeBytes <= replyBytes(r) {
 		if err := q.send(q.ep, r); err != nil {
 			return err
 		}
+		q.due--
 	}
-	return nil
+	return q.wrong
+}
+
+// onReplyDone is called when the peer has acknowledged a reply that the transport has queued.
+func (q *runnerPort) onReplyDone(f *btl.Fragment, err error) {
+	q.held -= int(f.Context)
+	if r := q.r; err == nil && r != nil && r.Server {
+		q.replyNow(r)
+	}
 }
 
 // send sends the next message of this side, or returns the reason why it cannot.
@@ -148,8 +197,15 @@ func (q *runnerPort) send(ep *btl.Endpoint, r *Round) error {
 	if r.Verify {
 		fillPattern(f.Bytes(), r.Sent)
 	}
-	if _, err := ep.Send(ep.Now(), f); err != nil {
+	if r.Server {
+		f.Context, f.OnDone = uint64(r.SizeBytes), q.replyDoneFn
+	}
+	status, err := ep.Send(ep.Now(), f)
+	if err != nil {
 		return errors.Join(err, ep.Free(f))
+	}
+	if r.Server && status == btl.Queued {
+		q.held += r.SizeBytes
 	}
 	r.Sent++
 	return nil

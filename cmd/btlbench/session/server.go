@@ -162,7 +162,7 @@ func (s *serverSession) serveRound(spec *plan.Spec) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", spec, err)
+		return fmt.Errorf("%s: %w", spec, s.because(err))
 	}
 	layers.TidyHeap()
 	ended := make(chan error, 1)
@@ -201,20 +201,19 @@ func (s *serverSession) awaitStop(r *layers.Round, ended <-chan error) (*stopMsg
 		}
 		return m.Stop, nil
 	case err := <-ended: // Only an error ends the loop before the client does.
-		if failure := s.err(); failure != nil {
-			err = failure
-		}
-		if err == nil {
-			err = layers.ErrHalted
-		}
-		return nil, err
+		return nil, s.because(cmp.Or(s.err(), err, layers.ErrHalted))
 	case <-s.ctx.Done():
 		r.Halted.Store(true)
-		if err := <-ended; err != nil && !errors.Is(err, layers.ErrHalted) {
-			return nil, err
-		}
-		return nil, context.Cause(s.ctx)
+		return nil, s.because(cmp.Or(<-ended, layers.ErrHalted))
 	}
+}
+
+// because returns the reason for the end of the server, if that has halted the round with err.
+func (s *serverSession) because(err error) error {
+	if s.ctx.Err() != nil && errors.Is(err, layers.ErrHalted) {
+		return context.Cause(s.ctx)
+	}
+	return err
 }
 
 // endAllowance is how long the hot loop may take to end, in addition to the peer time-out. The hot
@@ -226,10 +225,10 @@ const endAllowance = 5 * time.Second
 func (s *serverSession) awaitEnd(r *layers.Round, ended <-chan error) error {
 	select {
 	case err := <-ended:
-		return err
+		return s.because(err)
 	case <-s.ctx.Done():
 	case <-time.After(time.Duration(r.PeerTimeoutNs) + endAllowance):
 	}
 	r.Halted.Store(true)
-	return cmp.Or(<-ended, layers.ErrHalted)
+	return s.because(cmp.Or(<-ended, layers.ErrHalted))
 }

@@ -36,15 +36,14 @@ func (p *btlPort) handlers(r *Round) map[btl.Tag]btl.Handler {
 // arriving is the length of the longest message with a tag in a round, or 1 if that is 0, because a
 // limit of 0 bytes means no limit.
 func arriving(r *Round, tag btl.Tag) uint32 {
-	switch {
-	case tag == tagData:
-		return uint32(max(1, r.SizeBytes))
-	case tag == tagLoad:
-		return uint32(max(1, r.LoadBytes))
-	case tag == tagNotice:
-		return 1 // The bytes of the put are no message.
+	longest := noteBytes
+	if tag == tagData {
+		longest = r.SizeBytes
 	}
-	return noteBytes
+	if tag == tagLoad {
+		longest = r.LoadBytes
+	}
+	return uint32(max(1, longest))
 }
 
 // noteBytes is the size of a control message, which has the round's number and two other numbers.

@@ -228,7 +228,7 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		return
 	}
 	partner := slices.ContainsFunc(e.receiving, func(r *Receiver) bool { return r.ep == ep }) ||
-		slices.ContainsFunc(e.links, func(k *link) bool {
+		e.letters.linked(ep) && slices.ContainsFunc(e.links, func(k *link) bool {
 			return k != nil && k.ep == ep && k.state == linkReady
 		})
 	switch e.letters.judge(ep, e.now, len(data), len(e.sending)+len(e.receiving), partner) {
@@ -386,7 +386,7 @@ func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 		return
 	}
 	delete(e.outboxes, ep)
-	delete(e.letters.endpoints, ep)
+	e.letters.end(ep, e.now)
 	e.places.leave(ep)
 	for _, r := range e.receiving {
 		if r.ep == ep {

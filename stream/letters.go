@@ -135,6 +135,12 @@ func (l *letters) leave(k *link) {
 	k.bounds = [2]*letterBound{}
 }
 
+// linked reports whether there are open links to an endpoint.
+func (l *letters) linked(ep *btl.Endpoint) bool {
+	b := l.endpoints[ep]
+	return b != nil && b.links > 0
+}
+
 // The method "bounds" returns the bounds of an endpoint, and of the endpoints without links of its
 // host.
 func (l *letters) bounds(ep *btl.Endpoint, now mono.Time) (one, all *letterBound) {
@@ -159,6 +165,21 @@ func (l *letters) host(host letterHost, now mono.Time) *letterBound {
 		l.hosts[host] = b
 	}
 	return b
+}
+
+// The method "end" ends the counting for an endpoint. What the endpoint has sent beyond its rate
+// counts for the later handshakes of its host, so that a peer that takes part in a stream gets no
+// new burst by a new connection.
+func (l *letters) end(ep *btl.Endpoint, now mono.Time) {
+	b := l.endpoints[ep]
+	if b == nil {
+		return
+	}
+	delete(l.endpoints, ep)
+	if owed := b.free.Sub(now); owed > 0 {
+		all := l.host(letterHost{ep.PeerHost(), true}, now)
+		all.free = max(all.free, now).Add(owed / letterHostShare)
+	}
 }
 
 // forget makes room for a host. It forgets the hosts that may send a whole burst again, and if

@@ -132,6 +132,35 @@ func TestLettersBesideLines(t *testing.T) {
 	}
 }
 
+// What a partner sends too much counts for its host when its connection ends, so that the host's
+// next handshakes stop.
+func TestLettersOfEndedPartner(t *testing.T) {
+	w := newSimWorld(t, 64, 1)
+	s := w.receiver(w.rx[0], Config{}, 77)
+	s.send(w.tx, Config{Messages: 1}, 99)
+	e := w.tx.Engine
+	ep, err := e.m.Connect(w.nw.Now(), s.rx.Identity().Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes, ends := 0, 0
+	for ; ends < 100; ends++ {
+		k := &link{s: s.tx, ep: ep}
+		e.addLink(k)
+		if e.letters.judge(ep, 0, 1024, 1, false) != mayParse { // the handshake
+			break
+		}
+		for e.letters.judge(ep, 0, 1024, 1, true) == mayParse {
+			bytes += 1024
+		}
+		k.close(nil)
+		e.letters.end(ep, 0)
+	}
+	if most := 2 * letterHostShare * (letterBurst + 2*letterPerStream); bytes > most || ends == 100 {
+		t.Errorf("the peer may send %d bytes in %d connections, want at most %d", bytes, ends, most)
+	}
+}
+
 // TestLettersOfLongStreams: a peer with many receivers may prove the datagram size of all streams
 // for ever. Links do not change what it may send at once, and ended links are not counted.
 func TestLettersOfLongStreams(t *testing.T) {

@@ -1,10 +1,13 @@
 package stream
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"gobtl/btl"
+	"gobtl/internal/mono"
 )
 
 // places counts the endpoints of the module that identity lines at a Meeting have made this side
@@ -15,15 +18,23 @@ import (
 type places struct {
 	of    map[*btl.Endpoint]place
 	taken map[netip.Prefix]int // number of the endpoints in the map "of", by network
+	next  mono.Time            // of the next search for unused endpoints
 }
+
+// searchEvery is the minimum time between two searches for unused endpoints.
+const searchEvery = 100 * time.Millisecond
 
 // place is an endpoint that a line has opened.
 type place struct {
 	from      netip.Prefix // network of the host that sent the line
+	name      string       // name of the module
 	otherHost bool         // the line has possibly named the module of another host
 }
 
-var errPlaces = fmt.Errorf("%w: too many receivers from the same host", ErrTaken)
+var (
+	errPlaces = fmt.Errorf("%w: too many receivers from the same host", ErrTaken)
+	errFull   = fmt.Errorf("%w: the sender's module has no free place", ErrTaken)
+)
 
 // take counts an endpoint that a line has opened.
 func (p *places) take(ep *btl.Endpoint, by place) {
@@ -57,7 +68,7 @@ func (e *Engine) allowLine(id Identity) (otherHost bool, err error) {
 	if id.from != "" && most > 0 {
 		from := networkOf(id.from)
 		if e.places.taken[from] >= most && !e.opened(id.Name) {
-			e.giveBack(from)
+			e.giveBack(func(by place) bool { return by.from == from })
 			return false, errPlaces
 		}
 	}
@@ -66,18 +77,38 @@ func (e *Engine) allowLine(id Identity) (otherHost bool, err error) {
 
 // opened reports whether a line has opened the endpoint to the module with the given name.
 func (e *Engine) opened(name []byte) bool {
-	for ep := range e.places.of {
-		if ep.IsModule(name) {
+	for _, by := range e.places.of {
+		if by.name == string(name) {
 			return true
 		}
 	}
 	return false
 }
 
-// giveBack closes the endpoints that lines of a network have opened, and that no stream uses. An
-// endpoint stays if control messages wait for it. It also stays if the line has possibly named the
-// module of another host, because a host must not end what another host uses.
-func (e *Engine) giveBack(from netip.Prefix) {
+// connect opens an endpoint for a line. If the module has no free place, connect closes the unused
+// endpoints that lines have opened, and returns an error that wraps ErrTaken, so that the receiver
+// tries again.
+func (e *Engine) connect(id Identity) (*btl.Endpoint, error) {
+	ep, err := e.m.Connect(e.now, id.Name)
+	if errors.Is(err, btl.ErrRefused) && id.from != "" {
+		e.giveBack(func(place) bool { return true })
+		return nil, errFull
+	}
+	if err != nil {
+		return nil, lostError(err)
+	}
+	return ep, nil
+}
+
+// giveBack closes the endpoints that lines have opened, that no stream uses, and for which the
+// function "which" returns true. An endpoint stays if control messages wait for it. It also stays
+// if the line has possibly named the module of another host, because a host must not end what
+// another host uses.
+func (e *Engine) giveBack(which func(place) bool) {
+	if e.now < e.places.next {
+		return
+	}
+	e.places.next = e.now.Add(searchEvery)
 	used := make(map[*btl.Endpoint]bool)
 	for _, k := range e.links {
 		if k != nil {
@@ -91,7 +122,7 @@ func (e *Engine) giveBack(from netip.Prefix) {
 		}
 	}
 	for ep, by := range e.places.of {
-		if by.from == from && !by.otherHost && !used[ep] && e.outboxes[ep] == nil {
+		if which(by) && !by.otherHost && !used[ep] && e.outboxes[ep] == nil {
 			ep.Close(e.now)
 		}
 	}

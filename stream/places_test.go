@@ -3,6 +3,7 @@
 package stream
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -67,6 +68,36 @@ func TestPlacesOfRefused(t *testing.T) {
 		t.Errorf("%d of %d are refused, %d places are taken", n, lines, len(w.tx.places.of))
 	}
 	if err := s.line(s.rx.Identity(), honestHost, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.whole(time.Second, 100)
+}
+
+// Receivers of several networks that the sender has refused give their places to later lines of all
+// networks, when the module is full.
+func TestPlacesOfManyRefused(t *testing.T) {
+	w := newSimWorld(t, 66, 1)
+	w.cramped()
+	w.move(w.rx[0], honestHost)
+	cfg := Config{Messages: 100}
+	s := w.receiver(w.rx[0], cfg, 77)
+	s.send(w.tx, cfg, 99)
+	for i := range crampedPlaces {
+		host := fmt.Sprintf("198.51.100.%d", 1+i/(crampedPlaces/4))
+		id := w.liar(t, i, "0")
+		w.hosts[w.nw.Node("bad"+text(uint64(i))).Index()] = host
+		if err := s.line(id, host, 50*time.Millisecond); err != nil {
+			t.Fatalf("line %d: %v", i, err)
+		}
+	}
+	if n := len(w.tx.places.of); n != crampedPlaces {
+		t.Fatalf("%d places are taken", n)
+	}
+	err := s.line(s.rx.Identity(), honestHost, 50*time.Millisecond)
+	for tries := 0; isTaken(err) && tries < 10; tries++ {
+		err = s.line(s.rx.Identity(), honestHost, 50*time.Millisecond)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	s.whole(time.Second, 100)

@@ -224,7 +224,7 @@ func ExchangeAt(address string) Exchange {
 			if err == nil || !again {
 				return id, err
 			}
-			if why == nil || !isTimeout(err) {
+			if why == nil || ctx.Err() == nil {
 				why = err
 			}
 			if e := pause(ctx); e != nil {
@@ -232,11 +232,6 @@ func ExchangeAt(address string) Exchange {
 			}
 		}
 	}
-}
-
-func isTimeout(err error) bool {
-	var network net.Error
-	return errors.As(err, &network) && network.Timeout()
 }
 
 // visit makes one attempt to exchange identities. The result "again" of visit reports whether a

@@ -143,9 +143,9 @@ func (s *Sender) addReceiver(id Identity) error {
 		}
 		return err
 	}
-	ep, err := s.e.m.Connect(s.e.now, id.Name)
+	ep, err := s.e.connect(id)
 	if err != nil {
-		return lostError(err)
+		return err
 	}
 	for _, k := range s.links {
 		if k.ep == ep && k.state != linkDone {
@@ -153,7 +153,7 @@ func (s *Sender) addReceiver(id Identity) error {
 		}
 	}
 	if id.from != "" && !ep.Connected() {
-		s.e.places.take(ep, place{networkOf(id.from), otherHost})
+		s.e.places.take(ep, place{networkOf(id.from), string(id.Name), otherHost})
 	}
 	s.makeRoom()
 	k := &link{

@@ -49,7 +49,7 @@ func counted(bytes int64) int64 {
 // size to a peer. The argument "most" is the limit for one peer. A request of at most
 // packetBytesMin bytes counts towards no limit. A request to an ended endpoint is allowed, because
 // it fails at once. A peer without unacknowledged requests is allowed a request of any size if its
-// host has no counted requests.
+// host has no counted requests, or if the limit for all peers has room for "most" bytes.
 func (u *unackedRequests) mayAsk(peer *btl.Endpoint, bytes int, most int64) bool {
 	if bytes <= packetBytesMin || peer.Err() != nil {
 		return true
@@ -58,8 +58,8 @@ func (u *unackedRequests) mayAsk(peer *btl.Endpoint, bytes int, most int64) bool
 	if p.bytes > 0 && p.bytes+more > most {
 		return false
 	}
-	return p.host.counted == 0 ||
-		mayShare(u.counted, p.host.counted, p.more(more), totalFactor*most)
+	more = min(p.more(more), most) // a larger one could wait for ever
+	return p.host.counted == 0 || mayShare(u.counted, p.host.counted, more, totalFactor*most)
 }
 
 // The method "peer" returns the state of a peer to which requests are sent, and makes the state if

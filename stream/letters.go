@@ -58,6 +58,9 @@ type letterBound struct {
 	free   mono.Time
 	opened uint64 // letters.opened at the latest letter
 	links  int    // open links to the endpoint, or to all endpoints of the host if not "linked"
+	// If no further letter arrives, the letters that the endpoint has sent as a partner are within its
+	// rate from the time "partner" on.
+	partner mono.Time
 }
 
 // The method "time" returns the time in which the peer may send the given number of bytes. The
@@ -90,11 +93,11 @@ const (
 )
 
 // The method "judge" counts a letter of the given size from an endpoint. The argument "streams" is
-// the number of streams of the program. The argument "partner" says that a stream of the program is
-// connected to the endpoint. Letters of a partner do not count for its host, so that other
-// endpoints of the host cannot end the stream. A link that is not ready makes no partner, because a
-// line at a Meeting makes such links again and again. Each open link to a host adds letterPerStream
-// to the burst of its handshakes.
+// the number of streams of the program. The argument "partner" says that a stream of the program
+// is connected to the endpoint. Letters of a partner do not count for its host before its
+// connection ends (see end), so that other endpoints of the host cannot end the stream. A link
+// that is not ready makes no partner, because a line at a Meeting makes such links again and
+// again. Each open link to a host adds letterPerStream to the burst of its handshakes.
 func (l *letters) judge(ep *btl.Endpoint, now mono.Time, bytes, streams int,
 	partner bool,
 ) letterVerdict {
@@ -109,6 +112,7 @@ func (l *letters) judge(ep *btl.Endpoint, now mono.Time, bytes, streams int,
 	case !one.spend(l, now, one.time(bytes, 1), one.time(burst, 1)):
 		return mustEnd
 	case partner:
+		one.partner = max(one.partner, now).Add(one.time(bytes, 1))
 	case !all.spend(l, now, all.time(bytes, letterHostShare), all.time(hostBurst, letterHostShare)):
 		return mustDrop
 	}
@@ -167,16 +171,16 @@ func (l *letters) host(host letterHost, now mono.Time) *letterBound {
 	return b
 }
 
-// The method "end" ends the counting for an endpoint. What the endpoint has sent beyond its rate
-// counts for the later handshakes of its host, so that a peer that takes part in a stream gets no
-// new burst by a new connection.
+// The method "end" ends the counting for an endpoint. What the endpoint has sent as a partner
+// beyond its rate counts for the later handshakes of its host, so that a partner gets no new burst
+// by a new connection.
 func (l *letters) end(ep *btl.Endpoint, now mono.Time) {
 	b := l.endpoints[ep]
 	if b == nil {
 		return
 	}
 	delete(l.endpoints, ep)
-	if owed := b.free.Sub(now); owed > 0 {
+	if owed := b.partner.Sub(now); owed > 0 {
 		all := l.host(letterHost{ep.PeerHost(), true}, now)
 		all.free = max(all.free, now).Add(owed / letterHostShare)
 	}

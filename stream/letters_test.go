@@ -161,6 +161,27 @@ func TestLettersOfEndedPartner(t *testing.T) {
 	}
 }
 
+// Endpoints without links that send too much and end do not stop the handshakes of their host.
+func TestLettersOfEndedStrangers(t *testing.T) {
+	w := newSimWorld(t, 67, 1)
+	s := w.receiver(w.rx[0], Config{}, 77)
+	s.send(w.tx, Config{Messages: 1}, 99)
+	e := w.tx.Engine
+	ep, err := e.m.Connect(w.nw.Now(), s.rx.Identity().Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		for e.letters.judge(ep, 0, 1024, 1, false) != mustEnd {
+		}
+		e.letters.end(ep, 0)
+	}
+	e.addLink(&link{s: s.tx, ep: ep})
+	if e.letters.judge(ep, 0, 1024, 1, false) != mayParse {
+		t.Error("the letter of a handshake is dropped")
+	}
+}
+
 // TestLettersOfLongStreams: a peer with many receivers may prove the datagram size of all streams
 // for ever. Links do not change what it may send at once, and ended links are not counted.
 func TestLettersOfLongStreams(t *testing.T) {

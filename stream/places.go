@@ -18,10 +18,10 @@ import (
 type places struct {
 	of    map[*btl.Endpoint]place
 	taken map[netip.Prefix]int // number of the endpoints in the map "of", by network
-	next  mono.Time            // of the next search for unused endpoints
+	next  mono.Time            // of the next search among the endpoints of all networks
 }
 
-// searchEvery is the minimum time between two searches for unused endpoints.
+// searchEvery is the minimum time between two searches among the endpoints of all networks.
 const searchEvery = 100 * time.Millisecond
 
 // place is an endpoint that a line has opened.
@@ -75,7 +75,8 @@ func (e *Engine) allowLine(id Identity) (otherHost bool, err error) {
 	return e.allowOtherHost(id)
 }
 
-// opened reports whether a line has opened the endpoint to the module with the given name.
+// opened reports whether a line has opened an endpoint to the module with the given name, and
+// giveBack has not closed the endpoint.
 func (e *Engine) opened(name []byte) bool {
 	for _, by := range e.places.of {
 		if by.name == string(name) {
@@ -85,19 +86,27 @@ func (e *Engine) opened(name []byte) bool {
 	return false
 }
 
-// connect opens an endpoint for a line. If the module has no free place, connect closes the unused
-// endpoints that lines have opened, and returns an error that wraps ErrTaken, so that the receiver
-// tries again.
-func (e *Engine) connect(id Identity) (*btl.Endpoint, error) {
-	ep, err := e.m.Connect(e.now, id.Name)
+// connect opens an endpoint to the module of an identity, which may have come by a line. The
+// result otherHost is that of allowOtherHost. If the limit for lines of the identity's network
+// does not allow the endpoint, or if the module has no free place, connect closes unused endpoints
+// that lines have opened, and returns an error that wraps ErrTaken, so that the receiver tries
+// again.
+func (e *Engine) connect(id Identity) (ep *btl.Endpoint, otherHost bool, err error) {
+	if otherHost, err = e.allowLine(id); err != nil {
+		return nil, otherHost, err
+	}
+	ep, err = e.m.Connect(e.now, id.Name)
 	if errors.Is(err, btl.ErrRefused) && id.from != "" {
-		e.giveBack(func(place) bool { return true })
-		return nil, errFull
+		if e.now >= e.places.next {
+			e.places.next = e.now.Add(searchEvery)
+			e.giveBack(func(place) bool { return true })
+		}
+		return nil, otherHost, errFull
 	}
 	if err != nil {
-		return nil, lostError(err)
+		return nil, otherHost, lostError(err)
 	}
-	return ep, nil
+	return ep, otherHost, nil
 }
 
 // giveBack closes the endpoints that lines have opened, that no stream uses, and for which the
@@ -105,10 +114,6 @@ func (e *Engine) connect(id Identity) (*btl.Endpoint, error) {
 // if the line has possibly named the module of another host, because a host must not end what
 // another host uses.
 func (e *Engine) giveBack(which func(place) bool) {
-	if e.now < e.places.next {
-		return
-	}
-	e.places.next = e.now.Add(searchEvery)
 	used := make(map[*btl.Endpoint]bool)
 	for _, k := range e.links {
 		if k != nil {
@@ -123,6 +128,8 @@ func (e *Engine) giveBack(which func(place) bool) {
 	}
 	for ep, by := range e.places.of {
 		if which(by) && !by.otherHost && !used[ep] && e.outboxes[ep] == nil {
+			by.name = "" // a line that names the module needs a new endpoint
+			e.places.of[ep] = by
 			ep.Close(e.now)
 		}
 	}

@@ -224,7 +224,8 @@ func ExchangeAt(address string) Exchange {
 			if err == nil || !again {
 				return id, err
 			}
-			if why == nil || ctx.Err() == nil {
+			if end, ok := ctx.Deadline(); why == nil ||
+				ctx.Err() == nil && (!ok || time.Now().Before(end)) {
 				why = err
 			}
 			if e := pause(ctx); e != nil {

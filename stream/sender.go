@@ -135,16 +135,12 @@ func (s *Sender) addReceiver(id Identity) error {
 	if err := s.contend(id); err != nil {
 		return err
 	}
-	otherHost, err := s.e.allowLine(id)
+	ep, otherHost, err := s.e.connect(id)
 	if err != nil {
 		if isTaken(err) {
 			address, _, _ := s.e.m.AddressesOf(id.Name) // the name was parsed already
 			s.cfg.noteAt(&s.stats, RefusedTaken, address, id.Key, err)
 		}
-		return err
-	}
-	ep, err := s.e.connect(id)
-	if err != nil {
 		return err
 	}
 	for _, k := range s.links {

@@ -20,6 +20,18 @@ func (w *simWorld) cramped() {
 	w.tx = w.hostOf("cramped", btl.Config{PeersMax: crampedPlaces, PeersPerHost: crampedPlaces / 4})
 }
 
+// crampedStream makes a world with a cramped sender, and a stream of 100 messages to a receiver at
+// honestHost, whose line the sender has not got yet.
+func crampedStream(t *testing.T, seed uint64) (*simWorld, *simStream) {
+	w := newSimWorld(t, seed, 1)
+	w.cramped()
+	w.move(w.rx[0], honestHost)
+	cfg := Config{Messages: 100}
+	s := w.receiver(w.rx[0], cfg, 77)
+	s.send(w.tx, cfg, 99)
+	return w, s
+}
+
 // liar is a receiver at liarsHost that answers a hello by a welcome with a ring of the given number
 // of messages, and then says nothing more. The result of liar is its line at a Meeting.
 func (w *simWorld) liar(t *testing.T, i int, ringMessages string) Identity {
@@ -48,12 +60,7 @@ func (s *simStream) line(id Identity, from string, pass time.Duration) error {
 // their network.
 func TestPlacesOfRefused(t *testing.T) {
 	const lines = 2 * crampedPlaces
-	w := newSimWorld(t, 61, 1)
-	w.cramped()
-	w.move(w.rx[0], honestHost)
-	cfg := Config{Messages: 100}
-	s := w.receiver(w.rx[0], cfg, 77)
-	s.send(w.tx, cfg, 99)
+	w, s := crampedStream(t, 61)
 	for i := range lines {
 		id, tries := w.liar(t, i, "0"), 0
 		err := s.line(id, liarsHost, 50*time.Millisecond)
@@ -76,12 +83,7 @@ func TestPlacesOfRefused(t *testing.T) {
 // Receivers of several networks that the sender has refused give their places to later lines of all
 // networks, when the module is full.
 func TestPlacesOfManyRefused(t *testing.T) {
-	w := newSimWorld(t, 66, 1)
-	w.cramped()
-	w.move(w.rx[0], honestHost)
-	cfg := Config{Messages: 100}
-	s := w.receiver(w.rx[0], cfg, 77)
-	s.send(w.tx, cfg, 99)
+	w, s := crampedStream(t, 66)
 	for i := range crampedPlaces {
 		host := fmt.Sprintf("198.51.100.%d", 1+i/(crampedPlaces/4))
 		id := w.liar(t, i, "0")
@@ -141,12 +143,7 @@ func TestPlacesOfOpen(t *testing.T) {
 // The lines of one host that wait for the start of a stream leave places to the lines of other
 // hosts.
 func TestPlacesOfWaiting(t *testing.T) {
-	w := newSimWorld(t, 62, 1)
-	w.cramped()
-	w.move(w.rx[0], honestHost)
-	cfg := Config{Messages: 100}
-	s := w.receiver(w.rx[0], cfg, 77)
-	s.send(w.tx, cfg, 99)
+	w, s := crampedStream(t, 62)
 	refused := 0
 	for i := range 2 * crampedPlaces {
 		switch err := s.line(w.liar(t, i, "4"), liarsHost, 10*time.Millisecond); {

@@ -25,9 +25,9 @@ var (
 	// PoolConfig. After ErrBudget, the caller may repeat the call of Add with the same packet later.
 	ErrBudget = errors.New("frag: reassembly memory exhausted")
 	// ErrShare is an ErrBudget that the peer itself has caused, so that it would not help to free
-	// memory of other peers. Causes of ErrShare are that the peer has reached PeerBytesMax or its
-	// limit on unfilled memory, or has sent a chunk whose end is too far beyond the bytes of its
-	// fragment that have arrived.
+	// memory of other peers. There are three causes: the peer has reached PeerBytesMax; it has
+	// reached its limit on memory whose bytes have not arrived; or it has sent a chunk that ends too
+	// far beyond the bytes of its fragment that have arrived.
 	ErrShare = fmt.Errorf("%w by the peer itself", ErrBudget)
 )
 

@@ -14,8 +14,8 @@ const (
 	// NackNoHandler means that the receiver has no handler for the packet's tag.
 	NackNoHandler = 2
 	// NackRecord means that the receiver has no handler for the tag of one fragment in a Pack (a
-	// packet of several small fragments). The payload of a Nack with NackRecord is the tag without a
-	// handler, in one byte. On a network without loss, those fragments of the Pack whose tag has a
+	// packet of several small fragments). The payload of a Nack with NackRecord is one byte: the tag
+	// that has no handler. On a network without loss, those fragments of the Pack whose tag has a
 	// handler were delivered. On a network that can lose packets, no fragment of the refused Pack was
 	// delivered.
 	NackRecord = 3

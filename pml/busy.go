@@ -31,10 +31,10 @@ func (b *busy) remove(p *Peer) {
 	}
 }
 
-// The method "visit" visits the next busyVisits peers at most. A round visits each peer once, and
-// can take several calls. A round begins when the previous one has ended, and also when the call is
-// told that the module has had an event, because the event can end the wait of a peer that was
-// visited before.
+// The method "visit" visits the next busyVisits peers at most. A round of visits reaches each peer
+// once, and can take several calls. A round begins when the previous one has ended, and also when
+// the call is told that the module has had an event, because the event can end the wait of a peer
+// that was visited before.
 func (l *Layer) visit(now btl.Time, event bool) {
 	b := &l.busy
 	b.now = now

@@ -49,7 +49,7 @@ func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool 
 	return true
 }
 
-// The method "recv" performs Recv for a request that is not in use.
+// The method "recv" implements Recv. The request must be idle: not started, or completed.
 func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	if r.Among != nil && from == nil {
 		l.DropOthers(r.Among, tag, mask)

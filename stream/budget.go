@@ -31,7 +31,7 @@ const (
 	workRegion = 512
 	// workPerMicrosecond is the work, in bytes of accessed memory, for which a microsecond pays. An
 	// empty region of a reliable stream costs about 600 bytes, and takes up to 50 ns, however large
-	// it is. Only the descriptor of a region of more than 192 messages costs more.
+	// it is. A region of more than 192 messages costs more, because its descriptor is longer.
 	workPerMicrosecond = 256
 )
 

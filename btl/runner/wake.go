@@ -120,8 +120,9 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	return err
 }
 
-// When the Runner must end, leaveToWatcher releases the token and wakes the watcher (the Runner's
-// own goroutine). The watcher drives the module until the module is closed, and ends all calls.
+// When the Runner must end, leaveToWatcher releases the token (the right to drive the module) and
+// wakes the watcher (the Runner's own goroutine). The watcher drives the module until the module is
+// closed, and ends all calls.
 func (r *Runner) leaveToWatcher() {
 	r.release()
 	r.m.Wake()

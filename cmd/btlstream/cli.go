@@ -21,8 +21,8 @@ import (
 
 const cliDescription = `Move messages of one size in one direction, and report every missing
 message. One process receives, and another process, with --send, sends. Both processes must have the
-same -m, -t, --mode and --first. Without -x, --listen and --connect each process asks on its
-terminal for the identity of the other process.`
+same -m, -t, --mode and --first. If none of -x, --listen and --connect is given, each process prints
+a line that identifies it, and asks on its terminal for the line of the other process.`
 
 // cli holds the options of the command line.
 //

@@ -209,8 +209,8 @@ const (
 	shmMark   = "fi_shm://"
 )
 
-// forgetName removes the file of an endpoint of the shm provider. A peer that has mapped the file
-// of the endpoint can still use the mapped memory.
+// forgetName removes the file of an endpoint of the shm provider. A peer that
+// mapped the file before can go on using the mapped memory.
 func (d *domain) forgetName(name []byte) {
 	file, ok := bytes.CutPrefix(name, []byte(shmMark))
 	file = bytes.TrimRight(file, "\x00")

@@ -32,8 +32,8 @@ func HTTPServer(h http.Handler) *http.Server {
 }
 
 // InTurns returns a handler that calls h for one request at a time, and answers at most one request
-// in 10 ms, as HTTPServer does. InTurns is meant for one URL path of an HTTP server whose other
-// paths are allowed to have long responses.
+// in 10 ms, as HTTPServer does. Use InTurns to bound the requests to one URL path of an HTTP server
+// if requests to its other paths may take long.
 func InTurns(h http.Handler) http.Handler { return newTurns(h) }
 
 // HTTPListener returns a Listener for use with HTTPServer. After the call of HTTPListener, only the

@@ -45,8 +45,9 @@ const bytesMax = 1 << 20
 // the Plan expects chunks from this peer again.
 const MissedMax = 2
 
-// PausePolls is the number of polls without direct receive that follow a poll with unexpected
-// packets. Packets are unexpected, for example, if two peers send large fragments at the same time.
+// PausePolls is the number of polls that receive nothing straight into the memory of a message,
+// after a poll with unexpected packets. Packets are unexpected, for example, if two peers send
+// large fragments at the same time.
 const PausePolls = 2
 
 // OneByOneBytesMin is the minimum packet size, in bytes, at which a poll can be limited to one
@@ -68,11 +69,11 @@ func (p *Plan[E]) Init(c *port.Channel, lander fabric.Lander, arena *fabric.Aren
 // provider, or must withdraw memory that a previous poll has given.
 func (p *Plan[E]) Due(c *port.Channel) bool { return p.Channel == c && (p.Armed || p.next != nil) }
 
-// OneByOne reports whether the next poll should ask for a single packet. A poll without direct
-// receive should ask for a single packet if the channel was idle, or if a fragment whose packets
-// have at least OneByOneBytesMin bytes was just completed. After a poll that returns only the first
-// chunk of a large fragment, the provider can receive the remaining chunks directly in their final
-// memory.
+// OneByOne reports whether the next poll should ask for a single packet. This is so
+// if the poll receives nothing straight into the memory of a message, and either the channel was
+// idle, or a fragment whose packets have at least OneByOneBytesMin bytes was just completed. After
+// a poll that returns only the first chunk of a large fragment, the provider can receive the
+// remaining chunks directly in their final memory.
 func (p *Plan[E]) OneByOne(idle bool) bool {
 	one := p.next == nil && (idle || p.justWhole)
 	if one {

@@ -15,8 +15,8 @@
 //
 // Three things help to read the code:
 //
-//   - Each part of Services is a type, in the files that services.go names. Nearly every part of
-//     Services has fields of its own. The parts of Services call each other's methods through their
+//   - The struct Services has parts. Each part is a type with fields and methods of its own, in
+//     the files that services.go names. The parts call each other's methods through their
 //     pointers to Services.
 //   - Each endpoint of package btl contains an Endpoint, and each fragment of package btl contains
 //     a Fragment. Only package peer changes the state of an Endpoint or a Fragment.

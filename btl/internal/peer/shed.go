@@ -49,12 +49,12 @@ func (ep *Endpoint) stalled(now, since mono.Time) int64 {
 }
 
 // WantsMemory is called when the next packet in sequence from a peer was refused because the pool
-// lacks memory. WantsMemory is not called if the peer of the refused packet alone uses up the
-// memory. The argument "refused" of WantsMemory is the endpoint of the peer whose packet was
-// refused, and the argument fragID is the fragment of the packet. Silent peers that hold memory are
-// probed. Among the live peers without progress, WantsMemory ends the endpoint of the peer that
-// holds the most memory. An endpoint is ended only if WantsMemory was also called earlier within
-// the last PeerTimeout, which shows that a peer keeps waiting for memory.
+// lacks memory. It is not called if that peer alone has used all of the pool's memory. The argument
+// "refused" is the endpoint of the peer whose packet was refused, and the argument fragID is the
+// fragment of the packet. Silent peers that hold memory are probed. Among the live peers without
+// progress, WantsMemory ends the endpoint of the peer that holds the most memory. An endpoint is
+// ended only if WantsMemory was also called earlier within the last PeerTimeout, which shows that a
+// peer keeps waiting for memory.
 func (en Endings) WantsMemory(refused *Endpoint, fragID uint32) {
 	en.Timers.Watches.AskSilent(liveness.Memory, func(ep *Endpoint) bool {
 		return ep.Asm.Active() > 0

@@ -129,7 +129,8 @@ func (c *conn) judgeSequenced(d *datagram, p *packet) {
 	body.Write(d.b[32:])
 	sum := maphash.Bytes(seed, body.Bytes())
 	was, again := l.copies[p.seq]
-	c.judgeLone(p, again)
+	// A copy on the data channel can be read before the original on the command channel.
+	c.judgeLone(p, again && (d.ch != 0 || l.commands[p.seq] > 0))
 	l.times[p.seq]++
 	if d.ch == 0 {
 		l.commands[p.seq]++

@@ -120,7 +120,12 @@ func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 		s.log("client %v refused: %v", from, err)
 		return
 	}
-	conn.Proven() // not before it has a place: those that wait must not fill the listener
+	// A client is proven when it has a place, because clients without a place must not fill the
+	// listener.
+	if !conn.Proven() { // the listener replaced the connection meanwhile, and tells the client so
+		s.leave(slot, host, errReplaced)
+		return
+	}
 	s.log("client %v", from)
 	if err = c.send(newHello(""), s.options.Timeout); err == nil {
 		var list servedList
@@ -163,6 +168,9 @@ func (s *Server) enter(run, host string) (slot int, err error) {
 		}
 	}
 }
+
+// errReplaced means that the listener has closed a client's connection in favour of a new one.
+var errReplaced = errors.New("busy with other connections")
 
 var errOnce = errors.New("busy with another client, and ends after it (serve --once)")
 

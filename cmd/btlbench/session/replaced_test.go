@@ -9,13 +9,6 @@ import (
 	"gobtl/internal/bounded"
 )
 
-// handed is a listener that accepts the connections in a channel.
-type handed chan net.Conn
-
-func (h handed) Accept() (net.Conn, error) { return <-h, nil }
-func (handed) Close() error                { return nil }
-func (handed) Addr() net.Addr              { return nil }
-
 // heldConn is a connection whose Close waits for the end of the test.
 type heldConn struct {
 	net.Conn

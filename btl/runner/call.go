@@ -29,6 +29,7 @@ type call struct {
 	tag   btl.Tag
 	kept  bool // the call belongs to a Pending, whose Wait may be called again
 	left  bool // the call is a post in the inbox: its data is copied, and no goroutine waits for it
+	holds bool // its data counts in Runner.posts.held
 	lent  bool // it uses memory of the caller
 	// If a goroutine abandons a call, the channel "free" is closed when the transport no longer uses
 	// the goroutine's memory.
@@ -205,6 +206,10 @@ func (c *call) end(err error) {
 	c.life.Add(1)
 	r := c.r
 	c.open.Remove()
+	if c.holds {
+		c.holds = false
+		r.posts.unhold(c.ep, len(c.data))
+	}
 	if c.since != 0 {
 		r.policies[0].Late(r.m.Now().Sub(c.since))
 		c.since = 0
@@ -321,18 +326,20 @@ func (r *Runner) connected(ep *btl.Endpoint, err error) {
 }
 
 // trySend sends the message of a call. trySend copies the message if the message fits into one
-// packet, or if no goroutine waits for the end of the call. Any other message is not copied: the
-// transport reads it from the caller's memory until the call ends.
+// packet, or if the call does not wait for the acknowledgement. Any other message is not copied:
+// the transport reads it from the caller's memory until the call ends.
 func (r *Runner) trySend(c *call) (pending bool, err error) {
 	ep := c.ep
 	var f *btl.Fragment
 	switch {
 	case c.does != memoryNone:
 		f, err = c.prepare()
-	case c.kind == callPost || len(c.data) <= r.limits.SegmentBytes:
+	case len(c.data) <= r.limits.SegmentBytes:
 		if f, err = ep.Alloc(c.tag, len(c.data)); err == nil {
 			copy(f.Bytes(), c.data)
 		}
+	case c.kind == callPost:
+		return false, c.postLarge()
 	default:
 		f, err = ep.Prepare(c.tag, c.data)
 	}

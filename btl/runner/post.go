@@ -7,13 +7,17 @@ import (
 	"sync"
 
 	"gobtl/btl"
+	"gobtl/internal/byhost"
 )
 
 // SendBuffered sends a copy of data without waiting for the peer, like MPI's buffered send.
 // SendBuffered returns when the Runner or the transport has accepted the message, and a later Flush
 // reports whether the message has arrived. SendBuffered waits if no send buffers are free, if too
 // many earlier messages to the peer are queued, or if too many earlier messages to all peers are
-// queued. Inside a callback, SendBuffered returns ErrAgain instead of waiting.
+// queued. For a message that does not fit into one packet (Limits.SegmentBytes), SendBuffered also
+// waits if 16 MiB of such messages to the peer, or 128 MiB of such messages to all peers, are not
+// acknowledged. Hosts share the 128 MiB, and a host without such messages may always have one.
+// Inside a callback, SendBuffered returns ErrAgain instead of waiting.
 func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag,
 	data []byte,
 ) error {
@@ -41,12 +45,12 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 	return err
 }
 
-// Post sends a copy of data, like SendBuffered, and never waits: if too many earlier messages are
-// queued, Post returns ErrAgain. Post must be called only in callbacks and in functions given to
-// Do. The handler of a peer's first message runs before the peer's EventConnected. Until that
-// event, Post knows the host of the peer, and SendBuffered does not. If the messages to other hosts
-// have then reached the common limit, SendBuffered returns ErrAgain after one small message, and
-// Post does not.
+// Post sends a copy of data, like SendBuffered, and never waits: where SendBuffered would wait for
+// earlier messages, Post returns ErrAgain. Post must be called only in callbacks and in functions
+// given to Do. The handler of a peer's first message runs before the peer's EventConnected. Until
+// that event, Post knows the host of the peer, and SendBuffered does not. If the messages to other
+// hosts have then reached the common limit, SendBuffered returns ErrAgain after one small message,
+// and Post does not.
 func (r *Runner) Post(ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	if err := mayPost(r, ep, tag, data); err != nil {
 		return err
@@ -96,15 +100,29 @@ const (
 	postsFreeBytes   = 4 << 10
 )
 
+// A message of SendBuffered or Post is large if it does not fit into one packet. The transport
+// stores a copy of a large message until the peer has acknowledged the message, and the constants
+// below limit the bytes of these copies. If a limit is reached, SendBuffered waits. The hosts share
+// the limit for all endpoints as byhost.Bound describes. The copies of small messages are in send
+// buffers, whose number btl.Config.SendBuffers limits.
+const (
+	heldBytesMax    = 16 << 20 // of one endpoint; a single message may be larger
+	heldAllBytesMax = 8 * heldBytesMax
+	heldFreeBytes   = 64 << 10 // of one endpoint; these do not count towards heldAllBytesMax
+)
+
 // The type "posts" counts the posts (copied messages for which no goroutine waits) of each
-// endpoint, of each host, and of all endpoints. Any goroutine may add posts, but only the goroutine
-// that owns the module knows the host of an endpoint. This goroutine calls the method "know" when
-// an endpoint has connected. The posts of other endpoints count for the host "strange" until this
-// goroutine calls the method "learn".
+// endpoint, of each host, and of all endpoints. The type "posts" also counts the bytes of the large
+// messages that the peers have not acknowledged. Any goroutine may add posts, but only the
+// goroutine that owns the module knows the host of an endpoint. This goroutine calls the method
+// "know" when an endpoint has connected. The posts of other endpoints count for the host "strange"
+// until this goroutine calls the method "learn".
 type posts struct {
 	hostOf func(*btl.Endpoint) string // Endpoint.PeerHost
+	onDone func(*btl.Fragment, error) // the OnDone of large messages
 
 	mu        sync.Mutex                // guards the fields below
+	held      byhost.Bound              // bytes of large messages that are not acknowledged
 	of        map[*btl.Endpoint]*poster // endpoints that are connected, or have or have had posts
 	hosts     map[string]*postingHost   // hosts of these endpoints, without strange
 	all       postCount                 // sum of all posts
@@ -119,6 +137,7 @@ type postCount struct{ count, bytes int }
 type poster struct {
 	postCount
 	host *postingHost
+	held byhost.Holder // in posts.held
 }
 
 // The type "postingHost" contains the posts of all endpoints of a host.
@@ -133,9 +152,22 @@ func (n *postCount) add(count, bytes int) {
 	n.bytes += bytes
 }
 
+// The method "begin" prepares the type "posts" for a Runner.
+func (p *posts) begin(hooks btl.Hooks) {
+	p.hostOf = (*btl.Endpoint).PeerHost
+	p.held = byhost.NewBound(heldAllBytesMax, heldFreeBytes)
+	p.onDone = func(f *btl.Fragment, err error) {
+		ep := f.Endpoint()
+		if p.unhold(ep, int(f.Context)); err != nil {
+			hooks.NoteLost(ep, err)
+		}
+	}
+}
+
 // The method "add" counts a new post of an endpoint and returns true, or counts nothing and returns
-// false if a limit on posts is reached. Any goroutine may call the method "add".
-func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
+// false if a limit on posts is reached. The argument "large" of the method "add" says whether the
+// post is a large message. Any goroutine may call the method "add".
+func (p *posts) add(ep *btl.Endpoint, bytes int, large bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.of[ep]
@@ -147,12 +179,66 @@ func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 		(own.count > 0 || bytes > postsFreeBytes) && !p.mayAdd(host, bytes) {
 		return false
 	}
-	if n == nil {
+	known := n != nil
+	if !known {
 		n = p.stranger(ep)
+	}
+	if large && !p.tryHold(n, bytes) {
+		if !known {
+			p.forget(ep, n)
+		}
+		return false
+	}
+	if !known {
 		p.strangers = append(p.strangers, ep)
 	}
 	p.charge(n, 1, bytes)
 	return true
+}
+
+// The method "hold" counts the bytes of a large message that the transport is about to store, and
+// returns true, or counts nothing and returns false if a limit on such messages is reached. The
+// caller must own the module.
+func (p *posts) hold(ep *btl.Endpoint, bytes int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.of[ep]
+	known := n != nil
+	if !known {
+		n = p.stranger(ep)
+	}
+	p.place(ep, n)
+	if p.tryHold(n, bytes) {
+		return true
+	}
+	if !known {
+		p.forget(ep, n)
+	}
+	return false
+}
+
+// tryHold counts the bytes of a large message and returns true, or counts nothing and returns false
+// if a limit on such messages is reached. Endpoints whose hosts are not known yet may have no such
+// messages when the limit for all endpoints is reached. The caller holds mu.
+func (p *posts) tryHold(n *poster, bytes int) bool {
+	held, more := n.held.Held(), int64(bytes)
+	if held > 0 && held+more > heldBytesMax || !p.held.MayAdd(&n.held, more) ||
+		n.host == &p.strange && p.held.Full() {
+		return false
+	}
+	p.held.Add(&n.held, more)
+	return true
+}
+
+// The method "unhold" subtracts the bytes of a large message that the transport does not store any
+// more. The caller must own the module.
+func (p *posts) unhold(ep *btl.Endpoint, bytes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.of[ep]
+	if p.held.Add(&n.held, -int64(bytes)); ep.Err() != nil {
+		p.forget(ep, n)
+	}
 }
 
 // The method "stranger" makes the state of an endpoint whose host is not known yet. The caller
@@ -162,6 +248,7 @@ func (p *posts) stranger(ep *btl.Endpoint) *poster {
 		p.of = make(map[*btl.Endpoint]*poster)
 	}
 	n := &poster{host: &p.strange}
+	p.held.Enter(&n.held, p.strange.name)
 	p.of[ep] = n
 	return n
 }
@@ -229,6 +316,7 @@ func (p *posts) place(ep *btl.Endpoint, n *poster) {
 	h.add(n.count, n.bytes)
 	h.posters++
 	n.host = h
+	p.held.Enter(&n.held, name)
 }
 
 // The method "done" subtracts a post that has ended. The argument "ended" of the method "done" says
@@ -252,13 +340,14 @@ func (p *posts) lost(ep *btl.Endpoint) {
 	}
 }
 
-// The method "forget" frees the state of an endpoint, unless the endpoint has posts. The caller
-// holds mu.
+// The method "forget" frees the state of an endpoint, unless the endpoint has posts, or the
+// transport stores large messages of it. The caller holds mu.
 func (p *posts) forget(ep *btl.Endpoint, n *poster) {
-	if n.count > 0 {
+	if n.count > 0 || n.held.Held() > 0 {
 		return
 	}
 	delete(p.of, ep)
+	p.held.Leave(&n.held)
 	if h := n.host; h != &p.strange {
 		if h.posters--; h.posters == 0 {
 			delete(p.hosts, h.name)
@@ -269,12 +358,41 @@ func (p *posts) forget(ep *btl.Endpoint, n *poster) {
 // leaveBehind copies the data of a post, puts the post into the inbox (the queue of calls), and
 // returns true, or returns false if a limit on posts is reached.
 func (c *call) leaveBehind() bool {
-	if !c.r.posts.add(c.ep, len(c.data)) {
+	large := len(c.data) > c.r.limits.SegmentBytes
+	if !c.r.posts.add(c.ep, len(c.data), large) {
 		return false
 	}
+	c.holds = large
 	c.own = append(c.own[:0], c.data...)
 	c.data, c.left = c.own, true
 	c.state.Store(callAbandoned)
 	c.r.inbox.push(c)
 	return true
+}
+
+// postLarge sends a copy of a message that does not fit into one packet. The bytes of the copy
+// count until the transport has given it up, which is usually when the peer has acknowledged the
+// message. If the limits on such messages do not allow the message, postLarge returns ErrAgain and
+// copies nothing. The caller must own the module.
+func (c *call) postLarge() error {
+	r, ep := c.r, c.ep
+	if err := ep.Err(); err != nil {
+		return err
+	}
+	if !c.holds && !r.posts.hold(ep, len(c.data)) {
+		return btl.ErrAgain
+	}
+	c.holds = true
+	f, err := ep.Alloc(c.tag, len(c.data))
+	if err != nil {
+		return err
+	}
+	copy(f.Bytes(), c.data)
+	f.OnDone, f.Context = r.posts.onDone, uint64(len(c.data))
+	st, err := ep.Send(r.m.Now(), f)
+	if err != nil {
+		return errors.Join(err, ep.Free(f))
+	}
+	c.holds = st == btl.Done // the end of the call subtracts the bytes, or else the end of the send
+	return nil
 }

@@ -151,7 +151,7 @@ func TestPostsShares(t *testing.T) {
 		for range endpoints {
 			ep := new(btl.Endpoint)
 			at[ep] = host
-			for p.add(ep, bytes) {
+			for p.add(ep, bytes, false) {
 				p.learn()
 				posts++
 				sum += bytes
@@ -167,7 +167,7 @@ func TestPostsShares(t *testing.T) {
 		}
 	}
 	p = posts{hostOf: p.hostOf}
-	if !p.add(new(btl.Endpoint), 100<<20) {
+	if !p.add(new(btl.Endpoint), 100<<20, false) {
 		t.Error("the only post of all is refused because of its size")
 	}
 	p = posts{hostOf: p.hostOf}
@@ -185,12 +185,12 @@ func TestPostsShares(t *testing.T) {
 	}
 	second := new(btl.Endpoint)
 	at[second] = "second"
-	if !p.add(second, 1) || p.add(second, large) {
+	if !p.add(second, 1, false) || p.add(second, large, false) {
 		t.Error("a new endpoint does not have one small post")
 	}
 	p.learn()
 	sum := 0
-	for p.add(second, large) {
+	for p.add(second, large, false) {
 		sum += large
 	}
 	if sum < postsBytesMax-large {

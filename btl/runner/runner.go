@@ -190,7 +190,7 @@ func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error
 		m: m, hooks: m.Hooks(), cfg: cfg, start: time.Now(), limits: m.Limits(),
 	}
 	r.connects = make(map[*btl.Endpoint][]*call)
-	r.posts.hostOf = (*btl.Endpoint).PeerHost
+	r.posts.begin(r.hooks)
 	r.relief, r.done = make(chan struct{}, 1), make(chan struct{})
 	for i := range r.policies {
 		r.policies[i] = waiting.New(cfg.Wait, cfg.Spin, new(waiting.OSThread), r.now())

@@ -28,9 +28,12 @@
 // If a peer exceeds its limit on bytes, the Queue drops the message and ends the peer's endpoint.
 // Malformed messages are dropped silently.
 //
-// The memory that a sender uses is limited by the Config.Bytes of the sender, and not by that of
-// the receiver. The unacknowledged messages to one peer use at most Config.Bytes of the sender, but
-// a single message that is larger than Config.Bytes can be sent alone.
+// The memory that a sender uses is limited by the Config of the sender, and not by that of the
+// receiver. The unacknowledged messages to one peer use at most Config.Bytes of the sender, but a
+// single message that is larger than Config.Bytes can be sent alone. Config.TotalBytes of the
+// sender limits the unacknowledged messages to all peers. Hosts share TotalBytes: a message to a
+// host without unacknowledged messages never waits for TotalBytes, even if the peers of other hosts
+// acknowledge nothing.
 //
 // The received messages of one peer use at most Config.Bytes, and the received messages of all
 // connected peers use at most Config.TotalBytes. The received messages of all ended endpoints use

@@ -45,3 +45,10 @@ func (q *Queue) Takers() (count int) {
 	}
 	return count
 }
+
+// SetHosts makes hostOf name the hosts of endpoints. It must be called before the first message.
+func (q *Queue) SetHosts(hostOf func(*btl.Endpoint) string) { q.hostOf = hostOf }
+
+// Unacked is the number of bytes of sent messages that count towards TotalBytes, and the number of
+// peers to which something was sent. Only a function given to Do may call it.
+func (q *Queue) Unacked() (bytes int64, peers int) { return q.unacked.bound.Counted(), len(q.to) }

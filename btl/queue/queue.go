@@ -42,6 +42,14 @@ type Config struct {
 	// bytes, and aborts the endpoint of this host whose messages use the most bytes. Take still
 	// returns the messages of an aborted endpoint, unless the Queue drops them because GoneBytes is
 	// exceeded.
+	//
+	// TotalBytes also limits the size of the sent messages that all peers have not acknowledged, and
+	// the hosts of the peers share this limit. When TotalBytes is reached, Send to a peer waits unless
+	// the messages to the peers of its host use less than twice TotalBytes minus the messages to all
+	// peers. Send of one message does not wait for this limit if the messages to this host use none of
+	// it. All unacknowledged messages together use less than twice TotalBytes, and one more message
+	// for each host. The messages to one peer do not count towards this limit while they use at most
+	// 64 KiB, and at most a quarter of Bytes.
 	TotalBytes int64
 	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, at most
 	// 1<<40 bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096 bytes
@@ -89,9 +97,10 @@ type Queue struct {
 
 	onDone func(*btl.Fragment, error) // the OnDone of all data messages
 
-	// Only the goroutine that drives the module may use the fields "to", "telling" and "asking" of a
-	// Queue.
-	to      map[*btl.Endpoint]*sender
+	// Only the goroutine that drives the module may use the fields "to", "unacked", "telling" and
+	// "asking" of a Queue.
+	to      map[*btl.Endpoint]*sender // an ended endpoint stays while messages to it count in unacked
+	unacked unacked
 	telling map[*btl.Endpoint]bool // peers whose limit waits for resources to be sent
 	asking  map[*btl.Endpoint]bool // peers whose hello waits for resources to be sent
 
@@ -152,6 +161,7 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 		takers: map[*btl.Endpoint]*taker{}, hostOf: (*btl.Endpoint).PeerHost,
 		gone: kept.New[*inbox](cfg.GoneBytes), left: map[*btl.Endpoint]*inbox{},
 	}
+	q.unacked.bound = byhost.NewBound(cfg.TotalBytes, min(freeBytesMax, cfg.Bytes/freeParts))
 	q.onDone = func(f *btl.Fragment, _ error) { q.acknowledged(f.Endpoint(), int64(f.Context)) }
 	q.open, q.end = context.WithCancel(context.Background())
 	most := uint32(min(cfg.Bytes+headBytes, math.MaxUint32))
@@ -305,8 +315,9 @@ func cost(bytes int) int64 { return int64(bytes) + overheadBytes }
 func (q *Queue) lost(ep *btl.Endpoint) {
 	err := cmp.Or(ep.Err(), btl.ErrClosed)
 	if s := q.to[ep]; s != nil {
-		delete(q.to, ep)
 		s.end(err)
+		s.ended = true
+		q.forget(s)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

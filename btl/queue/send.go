@@ -4,26 +4,29 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 
 	"gobtl/btl"
 	"gobtl/btl/runner"
+	"gobtl/internal/byhost"
 )
 
 // The type "sender" is the state of the sending side for one peer's queue, with the peer's limit
 // and the waiting Sends. Only the goroutine that drives the module may use the type "sender".
 type sender struct {
+	peer    *btl.Endpoint
 	asked   bool
 	known   bool // the peer has sent its limit
+	ended   bool // the endpoint has ended
 	window  int64
 	limit   int64 // total number of bytes, like the next field
 	sent    int64
-	unacked int64     // bytes of messages that the peer has not acknowledged
-	said    int64     // value of sent in the latest hello that asks for a larger limit
-	waiting []*waiter // Sends that wait for a larger limit, first come first
+	said    int64                  // value of sent in the latest hello that asks for a larger limit
+	waiting []*waiter              // Sends that wait for a limit, first come first
+	unacked byhost.Holder          // bytes of messages that the peer has not acknowledged
+	turn    byhost.Member[*sender] // in unacked.turns
 }
 
-// The type "waiter" is a Send that waits until the peer raises its limit on bytes.
+// The type "waiter" is a Send that waits until the limits on bytes allow its message.
 type waiter struct {
 	cost  int64
 	waker runner.Waker
@@ -39,11 +42,12 @@ func (s *sender) end(err error) {
 
 // Send puts a copy of data into the peer's queue, and returns when the transport has accepted the
 // message. If the peer's queue is full, Send waits until the peer has taken enough messages with
-// Take. If ctx is cancelled while Send waits, the message is not sent. Send returns ErrTooLarge if
-// data is larger than the peer's queue, and btl.ErrTooLarge if data exceeds the maximum size of a
-// fragment. Send returns ErrClosed after Close of the Queue, the error of the endpoint if the
-// endpoint has ended, or the error of ctx. If the peer has no Queue with the same tag, Send waits
-// until ctx is cancelled.
+// Take. If the sent messages have reached the limits Config.Bytes or Config.TotalBytes, Send waits
+// until peers have acknowledged enough of them. If ctx is cancelled while Send waits, the message
+// is not sent. Send returns ErrTooLarge if data is larger than the peer's queue, and
+// btl.ErrTooLarge if data exceeds the maximum size of a fragment. Send returns ErrClosed after
+// Close of the Queue, the error of the endpoint if the endpoint has ended, or the error of ctx. If
+// the peer has no Queue with the same tag, Send waits until ctx is cancelled.
 func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -75,7 +79,8 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	}
 	s := q.to[peer]
 	if s == nil {
-		s = new(sender)
+		s = &sender{peer: peer}
+		s.turn.What = s
 		q.to[peer] = s
 	}
 	if !s.asked {
@@ -86,21 +91,21 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	}
 	w.waker = waker
 	s.waiting = append(s.waiting, w)
-	q.goOn(peer, s)
+	q.goOn(s)
 	return nil
 }
 
-// goOn wakes the Sends that the peer's limit on bytes allows. The window is the size, in bytes, of
-// the peer's queue. The peer normally raises its limit only after its program has taken a quarter
-// of the window out of the queue, so a message of more than three quarters of the window could wait
-// forever. If the first waiting Send has a message of more than three quarters of the window, goOn
-// sends the peer a hello message with a number. After this hello message, the peer also raises its
-// limit when its queue is empty.
-func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
-	s.goOn(q.cfg.Bytes)
+// goOn wakes the Sends to a peer that the limits on bytes allow. The window is the size, in bytes,
+// of the peer's queue. The peer normally raises its limit only after its program has taken a
+// quarter of the window out of the queue, so a message of more than three quarters of the window
+// could wait forever. If the first waiting Send has a message of more than three quarters of the
+// window, goOn sends the peer a hello message with a number. After this hello message, the peer
+// also raises its limit when its queue is empty.
+func (q *Queue) goOn(s *sender) {
+	q.unacked.goOn(s, q.cfg.Bytes)
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&
 		s.waiting[0].cost > s.window-s.window/limitParts {
-		q.say(q.asking, peer, func() error { return q.sendWaits(peer) })
+		q.say(q.asking, s.peer, func() error { return q.sendWaits(s.peer) })
 	}
 }
 
@@ -108,7 +113,7 @@ func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
 // the peer has taken all earlier messages.
 func (q *Queue) sendWaits(peer *btl.Endpoint) error {
 	s := q.to[peer]
-	if s == nil { // the endpoint has ended meanwhile
+	if s == nil || s.ended {
 		return nil
 	}
 	var body [waitsBytes]byte
@@ -120,35 +125,16 @@ func (q *Queue) sendWaits(peer *btl.Endpoint) error {
 	return err
 }
 
-// The method "goOn" of a sender wakes the Sends that the limits allow. The unacknowledged messages
-// to one peer use at most ownBytes, the limit of the sending side. A message larger than ownBytes
-// is sent alone.
-func (s *sender) goOn(ownBytes int64) {
-	for s.known && len(s.waiting) > 0 {
-		w := s.waiting[0]
-		switch {
-		case w.cost > s.window:
-			w.waker.Wake(fmt.Errorf("%w: %d bytes, at most %d, queue.Config.Bytes of the receiver "+
-				"(gobtl: Queue.Bytes)", ErrTooLarge, w.cost-overheadBytes, s.window-overheadBytes))
-		case s.sent+w.cost > s.limit, s.unacked > 0 && s.unacked+w.cost > ownBytes:
-			return
-		default:
-			s.sent += w.cost
-			s.unacked += w.cost
-			w.may = true
-			w.waker.Wake(nil)
-		}
-		s.waiting = s.waiting[1:]
-	}
-}
-
 // The method "allow" records a limit on bytes that was received from the peer, and wakes the Sends
 // that this limit allows.
 func (q *Queue) allow(peer *btl.Endpoint, limit, window uint64) {
-	if s := q.to[peer]; s != nil && limit < 1<<62 && window < 1<<62 {
-		s.known, s.window = true, int64(window)
-		s.limit = max(s.limit, int64(limit))
-		q.goOn(peer, s)
+	if s := q.to[peer]; s != nil && !s.ended && limit < 1<<62 && window < 1<<62 {
+		if !s.known {
+			s.known = true
+			q.unacked.enter(s, q.hostOf(peer))
+		}
+		s.window, s.limit = int64(window), max(s.limit, int64(limit))
+		q.goOn(s)
 	}
 }
 
@@ -160,7 +146,8 @@ func (q *Queue) takeBack(peer *btl.Endpoint, w *waiter) {
 	}
 	if w.may {
 		s.sent -= w.cost
-		s.unacked -= w.cost
+		q.notUnacked(s, w.cost)
+		return
 	}
 	for i := range s.waiting {
 		if s.waiting[i] == w {
@@ -168,7 +155,7 @@ func (q *Queue) takeBack(peer *btl.Endpoint, w *waiter) {
 			break
 		}
 	}
-	q.goOn(peer, s)
+	q.goOn(s)
 }
 
 func (q *Queue) isClosed() bool {
@@ -186,15 +173,6 @@ func (q *Queue) sendData(peer *btl.Endpoint, w *waiter, data []byte) error {
 		q.acknowledged(peer, w.cost)
 	}
 	return err
-}
-
-// The method "acknowledged" subtracts the bytes of a message from the unacknowledged bytes of its
-// peer.
-func (q *Queue) acknowledged(peer *btl.Endpoint, cost int64) {
-	if s := q.to[peer]; s != nil { // nil if the endpoint has ended
-		s.unacked -= cost
-		q.goOn(peer, s)
-	}
 }
 
 // The method "send" sends a message. The calling goroutine must own the module.

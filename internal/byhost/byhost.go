@@ -76,6 +76,10 @@ func (t *Turns[T]) First() *Member[T] {
 	return h.waiting.First()
 }
 
+// FirstOf returns the waiting member of the host of m that has the next turn of this host, or nil
+// if no member of this host waits. The member m need not wait.
+func (t *Turns[T]) FirstOf(m *Member[T]) *Member[T] { return m.of.waiting.First() }
+
 // Done ends a turn of a waiting member, which need not be the member of First. The host of m goes
 // behind all other hosts. If the argument "more" of Done is true, m goes behind the other waiting
 // members of its host, and otherwise m stops waiting.

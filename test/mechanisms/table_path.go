@@ -125,7 +125,11 @@ var sendMechanisms = []mechanism{
 		parts: []string{"btl/internal/sched: RoundRobin.Add RoundRobin.Fresh"},
 		off:   []change{{in: "btl/internal/sched", old: "$_.Deficit > 0", new: "false"}},
 		trials: []trial{
-			{"messages of 32 KiB beside streams to 16 peers", "sim among many", "us/op"},
+			{"2000 B beside streams to 16 peers, CPU is the limit", "sim among many, slow sender", "us/op"},
+			{"8 messages of 8 B, the same", "sim bursts among many, slow sender", "us/op"},
+			{"32 KiB beside streams to 16 peers, network is the limit", "sim among many", "us/op"},
+			{"the same with 256 send buffers", "sim among many, 256 buffers", "us/op"},
+			{"2000 B beside streams to 16 peers, 64 send buffers", "sim among many, 64 buffers", "us/op"},
 		},
 	},
 	{

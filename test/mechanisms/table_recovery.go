@@ -300,7 +300,11 @@ var neededMechanisms = []mechanism{
 	{
 		name:   "packet numbers are skipped",
 		parts:  []string{"btl/internal/numbers: Source.skip Numbers.Sent"},
+		off:    []change{{in: "btl/internal/numbers", old: "$_.latest != 0", new: "false"}},
 		needed: "finds peers with selective ACKs that acknowledge what they have not received",
+		trials: []trial{
+			{"its cost: stream without loss", "sim 1ms 1G queue 1 loss 0% reorder 0%", "MB/s"},
+		},
 	},
 	{
 		name: "counted link",

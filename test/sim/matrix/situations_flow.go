@@ -142,42 +142,71 @@ func besideBulk(seed uint64) (Figures, error) {
 	return Figures{"p50-us": us(p50), "p99-us": us(p99)}, errors.Join(x.err, s.close())
 }
 
-// amongMany sends messages of 32 KiB from a module that also sends streams to 16 other peers.
-func amongMany(seed uint64) (Figures, error) {
-	const peers = 16
+// crowd describes the situations of amongMany.
+type crowd struct {
+	sizeBytes   int           // size of each message
+	burst       int           // messages that are sent at once
+	sendBuffers int           // btl.Config.SendBuffers
+	pace        time.Duration // time that each call of Progress takes the sender, or 0
+}
+
+// amongMany returns a situation in which a module sends bursts of messages, one burst at a time,
+// and also sends streams to 16 other peers. If the pace is 0, all peers are behind one line of 1
+// Gbit/s. Otherwise each peer has a line of 10 Gbit/s, and the sender's CPU is the bottleneck.
+func amongMany(c crowd) func(seed uint64) (Figures, error) {
+	return func(seed uint64) (Figures, error) {
+		s, err := c.stage(seed)
+		if err != nil {
+			return nil, err
+		}
+		last := len(s.pairs) - 1
+		for i := range s.pairs[:last] {
+			newStream(s.pairs[i].ep, 1<<20, 2).start(s.pairs[i].from)
+		}
+		s.Advance(200 * time.Millisecond)
+		const count = 20
+		took := time.Duration(0)
+		for range count {
+			one, err := s.send(&s.pairs[last], c.sizeBytes, c.burst, c.burst)
+			if err != nil {
+				return nil, err
+			}
+			took += one
+			s.Advance(5 * time.Millisecond)
+		}
+		return Figures{"us/op": us(took) / count}, s.close()
+	}
+}
+
+// The method "stage" connects a sender to 17 peers.
+func (c crowd) stage(seed uint64) (*scene, error) {
+	const peers = 17
 	w, err := newWorld(sim.Config{Seed: 1 + seed, QueueDatagrams: receiverPackets})
 	if err != nil {
 		return nil, err
 	}
-	hosts, err := w.openAll(peers+2, btl.Config{Profile: "adaptive"})
+	hosts, err := w.openAll(1+peers, btl.Config{Profile: "adaptive", SendBuffers: c.sendBuffers})
 	if err != nil {
 		return nil, err
 	}
-	s := &scene{w, make([]pair, peers+1), clean(200*time.Microsecond+time.Duration(seed), 1e9, 4)}
-	line := new(sim.Line)
+	path := clean(200*time.Microsecond+time.Duration(seed), 1e9, 4)
+	if c.pace > 0 {
+		path.BitsPerSecond = 10e9
+	}
+	s, line := &scene{w, make([]pair, peers), path}, new(sim.Line)
 	for i := range s.pairs {
 		p := &s.pairs[i]
 		p.from, p.to = hosts[0], hosts[1+i]
 		if p.ep, err = w.connect(p.from, p.to); err != nil {
 			return nil, err
 		}
-		w.setPaths(p.from, p.to, s.path.path(line), s.path.path(new(sim.Line)))
-	}
-	for i := range peers {
-		newStream(s.pairs[i].ep, 1<<20, 2).start(hosts[0])
-	}
-	s.Advance(200 * time.Millisecond)
-	const count = 20
-	took := time.Duration(0)
-	for range count {
-		one, err := s.send(&s.pairs[peers], 32<<10, 1, 1)
-		if err != nil {
-			return nil, err
+		if c.pace > 0 {
+			line = new(sim.Line)
 		}
-		took += one
-		s.Advance(5 * time.Millisecond)
+		w.setPaths(p.from, p.to, path.path(line), path.path(new(sim.Line)))
 	}
-	return Figures{"us/op": us(took) / count}, s.close()
+	hosts[0].SetPace(c.pace)
+	return s, nil
 }
 
 // urgent sends an urgent message behind 200 messages of one packet each.

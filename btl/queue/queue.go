@@ -127,6 +127,7 @@ type inbox struct {
 	told     int64 // value of taken in the latest limit sent
 	waits    int64 // total bytes that the peer had sent when its Send began to wait, or 0
 	ended    bool
+	later    bool                  // a goroutine will send the peer its limit
 	turn     byhost.Member[*inbox] // in Queue.ready
 }
 
@@ -228,10 +229,11 @@ func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 
 // The method "due" reports whether a new limit on the peer's total bytes must be sent to the peer.
 // A new limit is due if Take has returned a quarter of the window since the latest limit was sent,
-// or if a Send at the peer waits and Take has returned all received messages.
+// or if a Send at the peer waits and Take has returned all received messages. No new limit is due
+// while a goroutine waits to send the limit.
 func (in *inbox) due(window int64) bool {
 	untold := in.taken - in.told
-	return !in.ended && (untold >= window/limitParts ||
+	return !in.ended && !in.later && (untold >= window/limitParts ||
 		untold > 0 && in.waits > in.told && len(in.messages) == 0)
 }
 

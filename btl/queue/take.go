@@ -19,7 +19,7 @@ import (
 // Take returns the messages of an endpoint even after the endpoint has ended. If the argument
 // "peer" is an ended endpoint whose messages were all taken, Take returns the error of this
 // endpoint. If the Runner has ended and all messages were taken, Take returns the error that ended
-// the Runner, or btl.ErrClosed.
+// the Runner, or btl.ErrClosed. In a callback, Take returns runner.ErrInHandler instead of waiting.
 func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
@@ -32,12 +32,38 @@ func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	}
 	msg, tell, err := q.takeOne(ctx, peer)
 	if tell {
-		_ = q.r.Do(context.Background(), func(*btl.Module) error { // the Runner may have ended
-			q.tell(msg.Peer)
-			return nil
-		})
+		q.tellSoon(msg.Peer)
 	}
 	return msg, err
+}
+
+// tellSoon sends a peer its limit on bytes. Any goroutine may call tellSoon. In a callback, it
+// starts a goroutine that sends the limit after the end of the callback. Until this goroutine has
+// used the module, no new limit is due for the peer.
+func (q *Queue) tellSoon(peer *btl.Endpoint) {
+	err := q.r.Do(context.Background(), func(*btl.Module) error {
+		q.tell(peer)
+		return nil
+	})
+	if !errors.Is(err, runner.ErrInHandler) {
+		return // the Runner may have ended
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	in := q.from[peer]
+	if in == nil || in.later || q.closed {
+		return
+	}
+	in.later = true
+	q.work.Go(func() {
+		_ = q.r.Do(q.open, func(*btl.Module) error { // the Queue or the Runner may have ended
+			q.mu.Lock()
+			in.later = false
+			q.mu.Unlock()
+			q.tell(peer)
+			return nil
+		})
+	})
 }
 
 // takeOne performs Take, but sends no limit on bytes. The second result of takeOne reports whether
@@ -165,10 +191,13 @@ func (q *Queue) takenOf(peer *btl.Endpoint) int64 {
 // that were received before Close, but later messages are dropped. Close waits until the Queue's
 // own goroutines have ended, or until ctx is cancelled. If ctx is cancelled while Close waits,
 // Close returns the error of ctx, and the Queue's goroutines end when the Runner ends. Close does
-// not close the Runner.
+// not close the Runner. In a callback, Close has no effect and returns runner.ErrInHandler.
 func (q *Queue) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
+	}
+	if q.r != nil && q.r.InCallback() {
+		return runner.ErrInHandler
 	}
 	q.mu.Lock()
 	q.closed = true

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 )
 
 // The type "taker" is a Take that waits for a message. While a taker waits, no message that it
@@ -84,9 +85,12 @@ func (q *Queue) pass(in *inbox, data []byte) bool {
 	return true
 }
 
-// The method "await" waits until the wait of a Take ends, and returns the results of the wait.
+// The method "await" waits until the wait of a Take ends, and returns the results of the wait. In a
+// callback, the method "await" ends the wait at once.
 func (q *Queue) await(ctx context.Context, t *taker) (msg Message, tell bool, err error) {
-	if peer := t.peer; peer != nil {
+	if ctx.Err() == nil && q.r.InCallback() {
+		q.giveUp(t, runner.ErrInHandler)
+	} else if peer := t.peer; peer != nil {
 		if err := q.r.Do(ctx, func(*btl.Module) error { return peer.Err() }); err != nil {
 			q.giveUp(t, err)
 		}

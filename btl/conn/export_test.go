@@ -187,3 +187,15 @@ func (c *Conn) copiedBytes() (sum int) {
 	}
 	return sum
 }
+
+// OrphanSentSweeps is orphanSentSweeps, for tests.
+const OrphanSentSweeps = orphanSentSweeps
+
+// InFlight is how many messages of a Conn the peer has not acknowledged.
+func (c *Conn) InFlight() (count int) {
+	_ = c.n.r.Do(context.Background(), func(*btl.Module) error {
+		count = c.inFlight
+		return nil
+	})
+	return count
+}

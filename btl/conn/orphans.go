@@ -14,14 +14,23 @@ import (
 // orphan is dropped, its peer gets a reset message.
 //
 //	Close --+-- everything is sent --------------------------------> removed
-//	        +-- no credit in orphanSweeps sweeps, or GoneBytes ----> dropped, reset
+//	        +-- no progress for too many sweeps, or GoneBytes -----> dropped, reset
 
 // The type "orphan" is the state of an orphan (a closed Conn with unsent bytes) at the latest sweep
 // (check of all orphans).
 type orphan struct {
-	limit uint64 // limit of the Conn
-	idle  int    // sweeps since the limit has changed, or since a message was in flight
+	progress
+	idle int // sweeps since the progress has changed
 }
+
+// The type "progress" contains those values of a Conn that change when the peer allows or
+// acknowledges something, or when a message is sent.
+type progress struct {
+	limit, off uint64
+	inFlight   int
+}
+
+func progressOf(c *Conn) progress { return progress{c.limit, c.off, c.inFlight} }
 
 const (
 	// If an orphan (a closed Conn with unsent bytes) gets no new credit for orphanTimeMin, or for
@@ -32,6 +41,10 @@ const (
 	// new credit. The age of an orphan is counted in sweeps instead of time. A process that was
 	// suspended therefore reads the credits that have arrived in the meantime before it drops orphans.
 	orphanSweeps = 4
+	// orphanSentSweeps is the number of sweeps that an orphan can survive without progress while the
+	// peer has not acknowledged all sent messages. It is ten times orphanSweeps, because a message can
+	// wait for a long time behind large messages and puts of other senders to the same peer.
+	orphanSentSweeps = 10 * orphanSweeps
 )
 
 // errOrphan is the error of a closed Conn whose unsent bytes were dropped.
@@ -44,7 +57,7 @@ func (n *Node) adopt(c *Conn) {
 	if _, known := n.orphans[c]; known || c.gone() {
 		return
 	}
-	n.orphans[c] = orphan{limit: c.limit}
+	n.orphans[c] = orphan{progress: progressOf(c)}
 	if !n.sweeping {
 		n.sweeping = true
 		n.sweepLater()
@@ -77,16 +90,20 @@ func (n *Node) sweepLater() {
 	})
 }
 
-// The method "sweep" drops the orphans (closed Conns with unsent bytes) that have got no credit
-// during more than orphanSweeps sweeps.
+// The method "sweep" drops the orphans (closed Conns with unsent bytes) that have made no progress
+// during more than orphanSweeps or orphanSentSweeps sweeps.
 func (n *Node) sweep() {
 	for c, o := range n.orphans {
 		o.idle++
-		if c.limit != o.limit || c.inFlight > 0 {
-			o = orphan{limit: c.limit}
+		if now := progressOf(c); now != o.progress {
+			o = orphan{progress: now}
 		}
 		n.orphans[c] = o
-		if o.idle > orphanSweeps {
+		most := orphanSweeps
+		if c.inFlight > 0 {
+			most = orphanSentSweeps
+		}
+		if o.idle > most {
 			c.reset()
 		}
 	}

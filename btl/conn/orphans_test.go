@@ -12,6 +12,7 @@ import (
 	"gobtl/btl"
 	"gobtl/btl/conn"
 	"gobtl/fabric/mem"
+	"gobtl/frag"
 )
 
 // orphan closes the server's side of a new Conn, whose peer has no room for the last bytes. orphan
@@ -178,5 +179,37 @@ func TestConnsMaxAfterOrphans(t *testing.T) {
 		if errors.Is(err, conn.ErrConns) != (opened >= most) {
 			t.Fatalf("Conn %d of at most %d: %v", opened+1, most, err)
 		}
+	}
+}
+
+// A closed Conn of which the peer never acknowledges the last message does not stay for ever. It
+// has ten times as long as a Conn without credit, because the message may wait behind others.
+func TestOrphanNeverAcknowledged(t *testing.T) {
+	network := mem.New(mem.Config{})
+	p := newPair(t, within(network), conn.Config{}, btl.Config{PeerTimeout: time.Minute})
+	c1, c2 := p.dial(t)
+	must2(t)(c1.Write([]byte("first")))
+	read(t, c2, len("first"))
+	eventually(t, "the peer to acknowledge", func() bool { return c2.InFlight() == 0 })
+	name, err := frag.ParseName(p.client.name)
+	must(t, err)
+	network.SetFilter(func(_, to, _ []byte) mem.Verdict {
+		if string(to) == string(name.Data) || string(to) == string(name.Command) {
+			return mem.Drop
+		}
+		return mem.Deliver
+	})
+	defer network.SetFilter(nil)
+	must2(t)(c2.Write([]byte("last")))
+	must(t, c2.Close())
+	if c2.InFlight() == 0 {
+		t.Fatal("no message is in flight")
+	}
+	sweeps := 0
+	for p.server.Sweep() > 0 && sweeps < 10*conn.OrphanSentSweeps {
+		sweeps++
+	}
+	if sweeps < conn.OrphanSentSweeps || sweeps > conn.OrphanSentSweeps+2 {
+		t.Errorf("dropped after %d sweeps, want %d", sweeps, conn.OrphanSentSweeps)
 	}
 }

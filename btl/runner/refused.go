@@ -132,12 +132,16 @@ func (f *refusedCalls) drop(q *refusedQueue) {
 }
 
 // The method "remove" removes an abandoned call from its queue and returns true, or returns false
-// if the call is not queued.
+// if the call is not queued. If the queue is then empty, the method "remove" removes the queue too,
+// so that the Runner keeps nothing of an endpoint without queued calls.
 func (f *refusedCalls) remove(c *call) bool {
 	if !c.refused.Listed() {
 		return false
 	}
 	c.refused.Remove()
 	f.count--
+	if q := f.by[c.ep]; q != nil && q.calls.First() == nil {
+		f.drop(q)
+	}
 	return true
 }

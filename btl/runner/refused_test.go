@@ -365,3 +365,41 @@ func TestRunnerPostsAreBounded(t *testing.T) {
 		<-driver
 	}
 }
+
+// When the context of the only refused call for an endpoint ends, nothing of the endpoint is left
+// among the refused calls, whether the goroutine of the call drives the module or another one.
+func TestRefusedForgetsEndpoint(t *testing.T) {
+	rs, ep := pair(t, nil)
+	r := rs[0]
+	for _, other := range []bool{false, true} {
+		stop, end := context.WithCancel(t.Context())
+		driver := make(chan error, 1)
+		if other {
+			begun := make(chan struct{})
+			go func() {
+				driver <- r.Await(stop, func(*btl.Module, Waker) error { close(begun); return nil })
+			}()
+			<-begun
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		err := r.DoFor(ctx, ep, func(*btl.Module) error { cancel(); return btl.ErrAgain })
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("a refused call whose context ends: %v", err)
+		}
+		count, queues, turns := 1, 0, 0
+		eventually(t, "the refused call to be forgotten", func() bool {
+			err := r.Do(t.Context(), func(*btl.Module) error {
+				count, queues, turns = r.refused.count, len(r.refused.by), r.refused.turns.Waiting()
+				return nil
+			})
+			return err != nil || count == 0
+		})
+		if queues != 0 || turns != 0 {
+			t.Errorf("other driver %v: %d queues and %d turns are left of no calls", other, queues, turns)
+		}
+		end()
+		if other {
+			<-driver
+		}
+	}
+}

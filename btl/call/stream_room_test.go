@@ -156,12 +156,11 @@ func dial(t *testing.T, client, server *side) *btl.Endpoint {
 }
 
 // openRaw opens a stream of which nothing is pushed or pulled.
-func openRaw(t *testing.T, client *side, peer *btl.Endpoint, id uint64) error {
-	t.Helper()
+func openRaw(ctx context.Context, client *side, peer *btl.Endpoint, id uint64) error {
 	request := make([]byte, 16)
 	request[0] = 1
 	binary.LittleEndian.PutUint64(request[8:], id)
-	_, err := client.Call(t.Context(), peer, 1, request)
+	_, err := client.Call(ctx, peer, 1, request)
 	return err
 }
 
@@ -183,7 +182,7 @@ func TestStreamsEndWithTheirPeer(t *testing.T) {
 	for round := range 3 {
 		peer := dial(t, client, server)
 		for id := range uint64(each) {
-			if err := openRaw(t, client, peer, id); err != nil {
+			if err := openRaw(t.Context(), client, peer, id); err != nil {
 				t.Fatalf("round %d, stream %d: %v", round, id, err)
 			}
 		}
@@ -215,7 +214,7 @@ func TestIdleStreamsKeepNobodyOut(t *testing.T) {
 		bad := open(t, net, cfg)
 		peer := dial(t, bad, server)
 		for id := uint64(0); ; id++ {
-			if err := openRaw(t, bad, peer, id); err != nil {
+			if err := openRaw(t.Context(), bad, peer, id); err != nil {
 				break
 			}
 		}

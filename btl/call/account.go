@@ -32,7 +32,7 @@ func (n *Node) count(of *account, d load) {
 	s.add(d)
 	if s.over {
 		of.c.streamed.add(d)
-		n.settle(of.c, s)
+		n.add(of.c, load{ended: s.settle()})
 	}
 }
 

@@ -50,8 +50,9 @@ type callOptions struct {
 	ofStream bool
 	// If ctx is cancelled, the method "call" arranges that the function "gone" is called as soon as
 	// the peer has acknowledged the request or the request has failed. After the call of "gone", the
-	// request has either arrived or will never arrive. The function "gone" can be nil, and must not
-	// block, because it might run on the goroutine that drives the module.
+	// request has either arrived or will never arrive. If the request was not sent, "gone" is not
+	// called. The function "gone" can be nil, and must not block, because it might run on the
+	// goroutine that drives the module.
 	gone func()
 }
 
@@ -81,9 +82,13 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 		var err error
 		if q.sent, err = n.ask(peer, h, request); err != nil {
 			n.drop(h.id, q)
+			q.sent = nil
 		}
 		return err
 	})
+	if q.sent == nil {
+		options.gone = nil
+	}
 	if err != nil && !n.withdraw(h.id, peer, ctx.Err() != nil, options.gone) {
 		return nil, err // the Runner has ended, so no other goroutine uses q
 	}

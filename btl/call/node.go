@@ -211,7 +211,7 @@ type served struct {
 type question struct {
 	peer     *btl.Endpoint
 	ofStream bool         // callOptions.ofStream
-	sent     *sentRequest // may be another call's by now
+	sent     *sentRequest // nil if the request was not sent; may be another call's by now
 	waker    runner.Waker
 	answer   []byte
 	status   status

@@ -51,22 +51,22 @@ func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	c := n.callers[peer]
 	n.hold(c, -1)
 	c.streamed.add(s.load)
-	n.settle(c, s)
+	n.add(c, load{ended: s.settle()})
 	n.forget(peer)
 }
 
-// The method "settle" updates the count of the calls and answers of an ended stream that have not
-// ended. This count has the same unit as the reservation of the stream, and is never larger. An
-// answer occupies the place of its call until the transport has accepted the answer, and is
-// unacknowledged afterwards. The calling function holds runMu.
-func (n *Node) settle(c *caller, s *stream) {
-	left := 2*streamWindow + 1 + s.unacked
-	for _, free := range s.free {
+// The method "settle" counts the calls and answers of an ended stream that have not ended, and
+// returns the change of this count. The count has the same unit as the reservation of the stream,
+// and is never larger. An answer occupies the place of its call until the transport has accepted
+// the answer, and is unacknowledged afterwards. The calling function holds Node.runMu.
+func (r *streamRoom) settle() (change int) {
+	left := 2*streamWindow + 1 + r.unacked
+	for _, free := range r.free {
 		left -= free
 	}
 	left = min(left, streamCalls)
-	n.add(c, load{ended: left - s.left})
-	s.left = left
+	change, r.left = left-r.left, left
+	return change
 }
 
 // streamRoom is the server's reservation of calls for a stream. A reservation is checked against

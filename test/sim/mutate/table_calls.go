@@ -63,9 +63,9 @@ var callMutations = []mutation{
 		name:  "ended-streams-uncounted",
 		fault: "the answers that a stream leaves unacknowledged at its end count as no calls",
 		in:    "btl/call",
-		old:   "$n.settle($c, $s)",
+		old:   "load{ended: $s.settle()}",
 		with:  "$c.streamed.add($s.load)",
-		new:   "_ = $n.settle",
+		new:   "load{}",
 		test:  "./btl/call -run TestAnswersOfEndedStreams",
 	},
 	{

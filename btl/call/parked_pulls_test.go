@@ -111,7 +111,7 @@ func TestPullsOfEndedStreams(t *testing.T) {
 // The unacknowledged answers of a stream that has just ended do not keep the next streams of a
 // client out, although Total has room for only six streams.
 func TestStreamsInSuccession(t *testing.T) {
-	const workers, each, size = 2, 100, 1 << 20
+	const workers, each, size = 2, 30, 1 << 20
 	client, server, peer := two(t, call.Config{Concurrent: 64, Total: 96})
 	server.HandleStream(1, func(_ context.Context, _ *btl.Endpoint, _ io.Reader, w io.Writer) error {
 		_, err := io.CopyN(w, endless{}, size)

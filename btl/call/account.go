@@ -21,13 +21,18 @@ type account struct {
 	slot     chan struct{}
 }
 
-// If an answer belongs to an open stream, the method "count" adds d to the counters of the stream,
-// and otherwise to the counters of the peer. The caller holds runMu.
+// If an answer belongs to a stream, the method "count" adds d to the counters of the stream, and
+// otherwise to the counters of the peer. The caller holds runMu.
 func (n *Node) count(of *account, d load) {
-	if of.kept.lives() {
-		of.kept.stream.add(d)
-	} else {
+	s := of.kept.stream
+	if s == nil {
 		n.add(of.c, d)
+		return
+	}
+	s.add(d)
+	if s.over {
+		of.c.streamed.add(d)
+		n.add(of.c, load{ended: s.settle()})
 	}
 }
 
@@ -63,10 +68,10 @@ func (n *Node) sent(peer *btl.Endpoint, of account, held bool) {
 		d.answerBytes -= of.bytes
 		of.leaveSlot()
 	}
-	n.count(&of, d)
-	if of.kept.lives() {
+	if of.kept.stream != nil {
 		of.kept.giveBack()
 	}
+	n.count(&of, d)
 	n.forget(peer)
 }
 

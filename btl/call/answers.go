@@ -14,6 +14,7 @@ import (
 type caller struct {
 	load
 	counted  load // the part of load that counts towards the limits for hosts and for all peers
+	streamed load // answers of ended streams, which are not a part of load
 	host     *callerHost
 	calls    map[uint64]context.CancelFunc // running handlers, by the number of the call
 	most     int                           // largest length of calls
@@ -30,21 +31,26 @@ type caller struct {
 // for the peers of one host, or for all peers.
 type load struct {
 	running      int   // calls with a running handler, and calls reserved
+	ended        int   // calls and answers of ended streams, at most streamCalls for each stream
 	requestBytes int64 // bytes of the requests of these calls
 	sending      int   // answers of handlers, not accepted by the transport
-	answerBytes  int64 // bytes of answers until their end, without streams
+	answerBytes  int64 // bytes of answers until their end; streams have a load of their own
 	unacked      int   // answers that the transport has accepted, and that have not ended
 	unackedBytes int64 // bytes of these answers, which are a part of answerBytes
 }
 
 func (l *load) add(d load) {
 	l.running += d.running
+	l.ended += d.ended
 	l.requestBytes += d.requestBytes
 	l.sending += d.sending
 	l.answerBytes += d.answerBytes
 	l.unacked += d.unacked
 	l.unackedBytes += d.unackedBytes
 }
+
+// The method "inTotal" returns the number of calls that counts towards Total.
+func (l *load) inTotal() int { return l.running + l.ended }
 
 // The method "add" adds the argument d, whose fields can be negative, to the counts of a peer, of
 // the peer's host and of all peers. The caller holds runMu.
@@ -80,7 +86,8 @@ func (c *caller) more(d load) load {
 	}
 	is := &c.counted
 	l.add(load{
-		-is.running, -is.requestBytes, -is.sending, -is.answerBytes, -is.unacked, -is.unackedBytes,
+		-is.running, -is.ended, -is.requestBytes, -is.sending, -is.answerBytes, -is.unacked,
+		-is.unackedBytes,
 	})
 	return l
 }
@@ -135,8 +142,10 @@ const (
 )
 
 // The method "against" returns the number of answer bytes of one peer that count towards the limit
-// AnswerBytes.
-func (l *load) against() int64 {
+// AnswerBytes. The answers of ended streams count, and the answers of open streams do not.
+func (c *caller) against() int64 {
+	l := c.load
+	l.add(c.streamed)
 	if l.unacked <= unackedFreeCount || l.unackedBytes <= unackedFree {
 		return l.answerBytes - l.unackedBytes
 	}
@@ -190,8 +199,8 @@ const callsKept = 16
 // whole state. The calling function holds runMu.
 func (n *Node) forget(peer *btl.Endpoint) {
 	c := n.callers[peer]
-	if c == nil || len(c.calls) > 0 || c.running > 0 || c.sending > 0 || len(c.owed) > 0 || c.paying ||
-		c.answerBytes > 0 {
+	if c == nil || len(c.calls) > 0 || c.inTotal() > 0 || c.sending > 0 || len(c.owed) > 0 ||
+		c.paying || c.answerBytes > 0 {
 		return
 	}
 	if c.most > callsKept {

@@ -21,7 +21,8 @@ var questions = sync.Pool{New: func() any { return new(question) }}
 // returned. Call waits if too many earlier requests are unacknowledged (Config.RequestBytes). The
 // handler's context has the deadline of ctx. The error of Call is ErrMethod, ErrBusy,
 // ErrRequestSize, ErrAnswerSize, ErrAnswerRoom, ErrClosing, a RemoteError, the error of the
-// endpoint, the error of ctx, or one of the following:
+// endpoint, the error of ctx, or one of the errors in the list below. If the server reports the end
+// of the handler's context, but ctx has not ended, the error of Call is a RemoteError.
 //
 //   - Call returns btl.ErrTooLarge if the request exceeds the size limit of a message.
 //   - Call returns btl.ErrNoHandler if the peer has no Node with the same tag.
@@ -49,8 +50,9 @@ type callOptions struct {
 	ofStream bool
 	// If ctx is cancelled, the method "call" arranges that the function "gone" is called as soon as
 	// the peer has acknowledged the request or the request has failed. After the call of "gone", the
-	// request has either arrived or will never arrive. The function "gone" can be nil, and must not
-	// block, because it might run on the goroutine that drives the module.
+	// request has either arrived or will never arrive. If the request was not sent, "gone" is not
+	// called. The function "gone" can be nil, and must not block, because it might run on the
+	// goroutine that drives the module.
 	gone func()
 }
 
@@ -80,9 +82,13 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 		var err error
 		if q.sent, err = n.ask(peer, h, request); err != nil {
 			n.drop(h.id, q)
+			q.sent = nil
 		}
 		return err
 	})
+	if q.sent == nil {
+		options.gone = nil
+	}
 	if err != nil && !n.withdraw(h.id, peer, ctx.Err() != nil, options.gone) {
 		return nil, err // the Runner has ended, so no other goroutine uses q
 	}
@@ -92,7 +98,7 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 	if err != nil {
 		return nil, err
 	}
-	return answer, st.err(answer)
+	return answer, st.err(ctx, answer)
 }
 
 // The method "note" adds a call to the table of calls that wait for their answers.
@@ -113,10 +119,12 @@ func (n *Node) drop(id uint64, q *question) {
 	}
 }
 
-// leftMs converts the time until the caller's deadline to milliseconds, rounded up, so that the
-// caller times out before the handler.
+// leftMs converts the time until the caller's deadline to milliseconds, rounded up, and adds one
+// thousandth. The caller thus times out before the handler, even if the clock of the server runs
+// slightly faster than the clock of the caller.
 func leftMs(left time.Duration) uint32 {
-	return uint32(min(max(left, 0)/time.Millisecond+1, math.MaxUint32))
+	ms := max(left, 0) / time.Millisecond
+	return uint32(min(ms+ms/1000+1, math.MaxUint32))
 }
 
 // The method "withdraw" removes a call whose caller has stopped waiting from the table of waiting
@@ -257,8 +265,9 @@ func sendFragment(peer *btl.Endpoint, tag btl.Tag, h head, body []byte, signal b
 }
 
 // The method "err" converts the status of a call's answer to the error that Call returns. The
-// argument "text" comes from the server, and describes the handler's error or the exceeded limit.
-func (s status) err(text []byte) error {
+// argument ctx is the context of the call. The argument "text" comes from the server, and describes
+// the handler's error or the exceeded limit.
+func (s status) err(ctx context.Context, text []byte) error {
 	switch s {
 	case statusOK:
 		return nil
@@ -267,9 +276,9 @@ func (s status) err(text []byte) error {
 	case statusBusy:
 		return ErrBusy
 	case statusLate:
-		return context.DeadlineExceeded
+		return endOf(ctx, context.DeadlineExceeded)
 	case statusEnded:
-		return context.Canceled
+		return endOf(ctx, context.Canceled)
 	case statusSize:
 		return limitError(ErrAnswerSize, text)
 	case statusRoom:
@@ -281,6 +290,20 @@ func (s status) err(text []byte) error {
 	default:
 		return RemoteError(text)
 	}
+}
+
+// endOf returns the error of a call whose handler's context has ended with the error "remote". If
+// the context ctx of the call has not ended, endOf returns a RemoteError, so that a server cannot
+// make its caller believe that ctx has ended. The deadline of an honest server's handler is later
+// than the deadline of ctx (see leftMs).
+func endOf(ctx context.Context, remote error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if at, ok := ctx.Deadline(); ok && !time.Now().Before(at) {
+		return context.DeadlineExceeded
+	}
+	return RemoteError(remote.Error())
 }
 
 // limitError adds the server's text to an error about an exceeded limit, unless the text is empty.

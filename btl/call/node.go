@@ -54,16 +54,20 @@ type Config struct {
 	// 1<<20. A Concurrent of 0 means 1024. While Concurrent calls of a peer are running, each further
 	// call of this peer fails with ErrBusy. An open stream counts as 16 calls, and its request counts
 	// as 1 MiB of RequestBytes. The answer of an open stream can use 2 MiB of memory, which do not
-	// count towards AnswerBytes.
+	// count towards AnswerBytes. After the end of the stream, its unacknowledged answers count towards
+	// AnswerBytes.
 	Concurrent int
 	// Total is the maximum number of calls of all peers together whose handlers run on goroutines, 1
 	// to 1<<23. A Total of 0 means eight times Concurrent. When the number of counted calls of all
 	// peers reaches Total, the peers of one host can have at most 2*Total minus this number of counted
-	// calls. A call whose endpoint has ended counts for the host until its handler returns. Every peer
-	// can have one running call, which does not count while it is the peer's only one, unless handlers
-	// of ended endpoints of the same host are running. All peers together thus have less than 2*Total
-	// running calls, and one more for each peer. For all streams of a peer except its first, the limit
-	// on the calls of all peers is seven eighths of Total instead of Total.
+	// calls. Each unacknowledged answer of an ended stream counts as one call of the host, but at most
+	// 16 for each stream. When a peer opens a stream, 16 of the calls as which its ended streams count
+	// do not count. A call whose endpoint has ended counts for the host until its handler returns.
+	// Every peer can have one running call, which does not count while it is the peer's only one,
+	// unless handlers of ended endpoints of the same host are running. All peers together thus have
+	// less than 2*Total running calls, and one more for each peer. If a peer has an open stream, or if
+	// its ended streams count as more than 16 calls, the limit on the calls of all peers is seven
+	// eighths of Total, instead of Total, for the next stream of this peer.
 	Total int
 	// RequestBytes is the maximum size, in total, of the requests of one peer whose handlers run on
 	// goroutines, 1 to 1<<40. A RequestBytes of 0 means 64 MiB. A call fails with ErrBusy if its
@@ -98,7 +102,8 @@ type Config struct {
 	// not count towards A while they have at most 132 KiB, of which 4 KiB are for the bookkeeping of
 	// answers that wait. A peer with at most 64 KiB of unacknowledged answers can thus always get one
 	// more answer of at most 64 KiB. All answers together have at most 16*AnswerBytes, and 132 KiB for
-	// each peer.
+	// each peer. The answers of ended streams do not count towards A: they have at most 128 KiB for
+	// each call as which they count towards Total.
 	AnswerBytes int64
 	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to 1<<31
 	// bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, but at
@@ -206,7 +211,7 @@ type served struct {
 type question struct {
 	peer     *btl.Endpoint
 	ofStream bool         // callOptions.ofStream
-	sent     *sentRequest // may be another call's by now
+	sent     *sentRequest // nil if the request was not sent; may be another call's by now
 	waker    runner.Waker
 	answer   []byte
 	status   status

@@ -82,12 +82,11 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, l
 		if st == statusError || st == statusClosing {
 			answer = []byte(err.Error())
 		}
-		slot := n.takeSlot(kept, len(answer))
 		of, room := n.leave(s, kept, int64(len(request)), int64(len(answer)))
-		of.slot = slot
 		if !room {
 			st, answer = statusRoom, nil
 		}
+		of.slot = n.takeSlot(kept, len(answer))
 		n.send(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, answer, kept.stream != nil, of)
 	}()
 	n.r.Yield()
@@ -182,12 +181,12 @@ func (c *caller) renew() {
 func (n *Node) mayEnter(c *caller, bytes int64) bool {
 	all, host := &n.counted, &c.host.counted
 	more := c.more(load{running: 1, requestBytes: bytes, sending: 1})
-	return c.running < n.cfg.Concurrent && c.sending < sendingMax &&
+	return c.running < n.cfg.Concurrent && c.sending+c.streamed.sending < sendingMax &&
 		c.against() < n.cfg.AnswerBytes &&
 		c.requestBytes+bytes <= n.cfg.RequestBytes &&
 		mayShare(all.requestBytes, host.requestBytes, more.requestBytes,
 			totalFactor*n.cfg.RequestBytes) &&
-		mayShare(all.running, host.running, more.running, n.cfg.Total) &&
+		mayShare(all.inTotal(), host.inTotal(), more.running, n.cfg.Total) &&
 		mayShare(all.sending, host.sending, more.sending, totalFactor*sendingMax)
 }
 

@@ -61,8 +61,10 @@ const (
 	// streamMsgBytes is the size of the largest request of a call that belongs to a stream.
 	streamMsgBytes    = streamHeadBytes + streamChunk
 	streamAnswerBytes = 1 + streamChunk
-	// If a stream has no pending call of the client for streamIdleMax, the server ends the stream.
-	streamIdleMax = 30 * time.Second
+	// If a client makes no call of a stream for streamFirstMax after the stream was opened, the server
+	// ends the stream. After the first call, the server ends no stream for lack of calls: while a
+	// client writes slowly what it has received, no call of its stream is pending.
+	streamFirstMax = 30 * time.Second
 )
 
 type streamOp uint8
@@ -124,10 +126,7 @@ type stream struct {
 	answers  chan chunk
 	// unackedSlots contains a value for each large answer that the peer has not acknowledged.
 	unackedSlots chan struct{}
-
-	mu    sync.Mutex
-	calls int // pending calls of the client
-	idle  *time.Timer
+	first        *time.Timer // ends the stream if no call of the stream arrives
 }
 
 type chunk struct {
@@ -222,8 +221,7 @@ func (n *Node) serveStream(ctx context.Context, peer *btl.Endpoint, method uint1
 	if s == nil {
 		return nil, errStreamGone
 	}
-	s.enter()
-	defer s.leave()
+	s.first.Stop()
 	switch head.op {
 	case streamPush:
 		return nil, ownEnd(s.ctx, s.push(ctx, head, request[streamHeadBytes:]))
@@ -296,7 +294,7 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 		limited, cancel = context.WithDeadline(n.ended, at)
 	}
 	s.ctx, s.end = context.WithCancelCause(limited)
-	s.idle = time.AfterFunc(streamIdleMax, func() { s.end(errStreamGone) })
+	s.first = time.AfterFunc(streamFirstMax, func() { s.end(errStreamGone) })
 	err := n.streams.add(key, s)
 	if err == nil && !n.reserve(key.peer, s) {
 		n.streams.remove(key)
@@ -306,7 +304,7 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 		s.end(ctx.Err())
 	}
 	if err != nil {
-		s.idle.Stop()
+		s.first.Stop()
 		s.end(nil)
 		cancel()
 		n.work.Done()
@@ -318,7 +316,7 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 		err := ownEnd(s.ctx, handleStream(s, h, key.peer))
 		_ = s.answer(chunk{last: true, err: err}) // fails if the client has stopped reading
 		s.end(nil)
-		s.idle.Stop()
+		s.first.Stop()
 		n.streams.remove(key)
 		n.unreserve(key.peer, s)
 	}()
@@ -336,21 +334,6 @@ func (n *Node) begins() bool {
 	}
 	n.work.Add(1)
 	return true
-}
-
-func (s *stream) enter() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls++
-	s.idle.Stop()
-}
-
-func (s *stream) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.calls--; s.calls == 0 && s.ctx.Err() == nil {
-		s.idle.Reset(streamIdleMax)
-	}
 }
 
 // The method "push" passes a chunk of the request to the handler, and returns when the handler has

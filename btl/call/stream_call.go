@@ -58,7 +58,11 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 
 // isGone reports whether an error of the server means that the server does not know the stream, or
 // has ended the stream.
-func isGone(err error) bool { return errors.Is(err, RemoteError(errStreamGone.Error())) }
+func isGone(err error) bool {
+	return errors.Is(err, RemoteError(errStreamGone.Error())) ||
+		errors.Is(err, RemoteError(context.Canceled.Error())) ||
+		errors.Is(err, RemoteError(context.DeadlineExceeded.Error()))
+}
 
 // errStreamOver is the context.Cause when the client cancels the remaining calls of a completed
 // stream.
@@ -78,7 +82,10 @@ type streamCall struct {
 }
 
 // giveUp starts a goroutine that tells the server that the client has abandoned the stream, and
-// does not wait for this goroutine.
+// does not wait for this goroutine. The goroutine waits until the transport accepts the message or
+// the endpoint has ended, and ignores the server's answer. This wait has no time limit, because the
+// server keeps the stream until the message has arrived or the endpoint has ended. If the client's
+// Node is closed, the server may keep the stream until the endpoint ends.
 func (c *streamCall) giveUp() {
 	n := c.n
 	if !n.begins() {
@@ -86,10 +93,15 @@ func (c *streamCall) giveUp() {
 	}
 	go func() {
 		defer n.work.Done()
-		ctx, cancel := context.WithTimeout(n.silent, streamIdleMax)
-		defer cancel()
+		h := head{code: c.method, kind: kindRequest}
 		last := streamHead{op: streamEnd, id: c.id}.put(nil)
-		_, _ = n.call(ctx, c.peer, head{code: c.method}, last, callOptions{ofStream: true})
+		_ = n.r.DoFor(n.silent, c.peer, func(*btl.Module) error { // The peer may be gone.
+			if h.id == 0 { // otherwise the function runs again after ErrAgain
+				n.lastID++
+				h.id = n.lastID
+			}
+			return send(c.peer, n.cfg.Tag, h, last)
+		})
 	}()
 }
 

@@ -8,7 +8,10 @@ import "gobtl/btl"
 // running call, the stream is accepted regardless of the limits. One eighth of Total is reserved
 // for calls outside of streams, and for the first stream of each peer. When the limit for all peers
 // is reached, mayShare decides whether the host of the peer can have one more stream, so that the
-// streams of one host do not exclude other hosts.
+// streams of one host do not exclude other hosts. Of the calls and answers of the peer's ended
+// streams, streamCalls do not count here, because the last answers of an honest peer's latest
+// stream are often unacknowledged when the peer opens its next stream. With these streamCalls, the
+// count of all peers can exceed the limit by one stream.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -27,32 +30,53 @@ func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 // stream.
 func (n *Node) mayReserve(c *caller) bool {
 	all, host, calls := &n.counted, &c.host.counted, n.cfg.Total
-	if c.reserved > 0 {
+	if c.reserved > 0 || c.ended > streamCalls {
 		calls -= calls / 8
 	}
 	opens := min(c.counted.running, 1) // the call that opens the stream
-	return mayShare(all.running-opens, host.running-opens, streamCalls, max(calls, streamCalls)) &&
+	free := opens + min(c.ended, streamCalls)
+	return mayShare(all.inTotal()-free, host.inTotal()-free, streamCalls,
+		max(calls, streamCalls)) &&
 		mayShare(all.requestBytes, host.requestBytes, streamBytes,
 			totalFactor*max(n.cfg.RequestBytes, streamBytes))
 }
 
-// The method "unreserve" ends the reservation of a completed stream.
+// The method "unreserve" ends the reservation of a completed stream. The calls and answers of the
+// stream that have not ended still count, because a client that accepts no answers could otherwise
+// open one stream after the other.
 func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
-	s.free, s.over = [3]int{}, true
+	s.over = true
 	c := n.callers[peer]
 	n.hold(c, -1)
-	n.add(c, s.load)
+	c.streamed.add(s.load)
+	n.add(c, load{ended: s.settle()})
 	n.forget(peer)
 }
 
+// The method "settle" counts the calls and answers of an ended stream that have not ended, and
+// returns the change of this count. The count has the same unit as the reservation of the stream,
+// and is never larger. An answer occupies the place of its call until the transport has accepted
+// the answer, and is unacknowledged afterwards. The calling function holds Node.runMu.
+func (r *streamRoom) settle() (change int) {
+	left := 2*streamWindow + 1 + r.unacked
+	for _, free := range r.free {
+		left -= free
+	}
+	left = min(left, streamCalls)
+	change, r.left = left-r.left, left
+	return change
+}
+
 // streamRoom is the server's reservation of calls for a stream. A reservation is checked against
-// the limits only when the stream is opened. Node.runMu guards all fields of streamRoom.
+// the limits only when the stream is opened. No call gets a place after the end of the stream.
+// Node.runMu guards all fields of streamRoom.
 type streamRoom struct {
 	load        // the stream's answers
 	free [3]int // free places for pushes, pulls and ends
-	over bool
+	over bool   // the stream has ended
+	left int    // the part of caller.ended that belongs to the stream
 }
 
 // The type "place" is the place of one call in the reservation of a stream. The zero value of the
@@ -62,14 +86,10 @@ type place struct {
 	of     int // index of streamRoom.free
 }
 
-// The method "lives" reports whether a place belongs to a stream that has not ended. The callers of
-// the methods of the type "place" hold Node.runMu.
-func (p place) lives() bool { return p.stream != nil && !p.stream.over }
-
 // The method "take" occupies a place in a stream's reservation, and reports whether a place was
-// free.
+// free. The callers of the methods of the type "place" hold Node.runMu.
 func (p place) take() bool {
-	if p.stream == nil || p.stream.free[p.of] == 0 {
+	if p.stream == nil || p.stream.over || p.stream.free[p.of] == 0 {
 		return false
 	}
 	p.stream.free[p.of]--

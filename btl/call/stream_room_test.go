@@ -156,12 +156,11 @@ func dial(t *testing.T, client, server *side) *btl.Endpoint {
 }
 
 // openRaw opens a stream of which nothing is pushed or pulled.
-func openRaw(t *testing.T, client *side, peer *btl.Endpoint, id uint64) error {
-	t.Helper()
+func openRaw(ctx context.Context, client *side, peer *btl.Endpoint, id uint64) error {
 	request := make([]byte, 16)
 	request[0] = 1
 	binary.LittleEndian.PutUint64(request[8:], id)
-	_, err := client.Call(t.Context(), peer, 1, request)
+	_, err := client.Call(ctx, peer, 1, request)
 	return err
 }
 
@@ -183,7 +182,7 @@ func TestStreamsEndWithTheirPeer(t *testing.T) {
 	for round := range 3 {
 		peer := dial(t, client, server)
 		for id := range uint64(each) {
-			if err := openRaw(t, client, peer, id); err != nil {
+			if err := openRaw(t.Context(), client, peer, id); err != nil {
 				t.Fatalf("round %d, stream %d: %v", round, id, err)
 			}
 		}
@@ -217,7 +216,7 @@ func TestIdleStreamsKeepNobodyOut(t *testing.T) {
 		idle := open(t, net, cfg)
 		peer := dial(t, idle, server)
 		for id := uint64(0); ; id++ {
-			if openRaw(t, idle, peer, id) != nil {
+			if openRaw(t.Context(), idle, peer, id) != nil {
 				break
 			}
 		}
@@ -235,7 +234,7 @@ func TestIdleStreamsKeepNobodyOut(t *testing.T) {
 	calls.Wait()
 	for i := range 4 {
 		further := open(t, net, cfg)
-		if err := openRaw(t, further, dial(t, further, server), 0); err != nil {
+		if err := openRaw(t.Context(), further, dial(t, further, server), 0); err != nil {
 			t.Errorf("the stream of host %d beside idle streams: %v", i+1, err)
 		}
 	}

@@ -101,7 +101,7 @@ func TestAnswersAboveAnswerBytes(t *testing.T) {
 // A client that pulls chunks of a stream and acknowledges none makes the server hold a bounded
 // number of them.
 func TestUnacknowledgedChunks(t *testing.T) {
-	const pulls, window, chunk, margin = 400, 8, 128 << 10, 14 << 20
+	const pulls, margin = 400, 14 << 20
 	patient := btl.Config{PeerTimeout: time.Minute}
 	net := mem.New(mem.Config{})
 	server := openWith(t, net, call.Config{AnswerBytes: 1 << 20}, patient)

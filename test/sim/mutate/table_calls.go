@@ -54,10 +54,19 @@ var callMutations = []mutation{
 		name:  "streams-beyond-total",
 		fault: "streams of many peers are let in for which there is no room together",
 		in:    "btl/call",
-		old: "mayShare($all.running-$opens, $host.running-$opens, streamCalls, " +
+		old: "mayShare($all.inTotal()-$free, $host.inTotal()-$free, streamCalls, " +
 			"max($calls, streamCalls))",
-		new:  "$opens < streamCalls",
+		new:  "$free >= 0",
 		test: "./btl/call -run TestStreamTotal",
+	},
+	{
+		name:  "ended-streams-uncounted",
+		fault: "the answers that a stream leaves unacknowledged at its end count as no calls",
+		in:    "btl/call",
+		old:   "load{ended: $s.settle()}",
+		with:  "$c.streamed.add($s.load)",
+		new:   "load{}",
+		test:  "./btl/call -run TestAnswersOfEndedStreams",
 	},
 	{
 		name:  "idle-streams-keep-out",

@@ -240,41 +240,56 @@ func (s *candidate) prepare(st *start) error {
 	if err := r.e.mayJoin(s.hello.Group, s.ep.PeerHost()); err != nil {
 		return fmt.Errorf("%w: group %s: %w", ErrMismatch, s.hello.Group, err)
 	}
-	group, err := r.e.data.join(s.hello.Group)
+	source, err := s.sourceOf(st)
 	if err != nil {
-		return fmt.Errorf("%w: group %s: %w", ErrMismatch, s.hello.Group, err)
-	}
-	if err := s.joined(group, st); err != nil {
-		r.e.data.leave(group)
 		return err
 	}
-	r.group = group
+	if r.group, err = s.join(st); err != nil {
+		return errors.Join(err, r.e.data.dom.Remove(source.from))
+	}
+	r.source = source
 	return nil
 }
 
-// The method "joined" returns ErrMismatch if the multicast group cannot receive the datagrams that
-// the sender's start message describes. If there is no mismatch, the method "joined" inserts the
-// address of the sender's data endpoint into the fabric.
-func (s *candidate) joined(group *dataEndpoint, st *start) error {
+// sourceOf inserts the address of the sender's data endpoint into the fabric, and returns the
+// source of the stream's datagrams. If the sender's start message is wrong, sourceOf returns
+// ErrMismatch. sourceOf must run before "join", so that a wrong start message makes this host tell
+// the network of no multicast group.
+func (s *candidate) sourceOf(st *start) (source dataSource, err error) {
 	d := s.r.e.data
-	if room := min(group.caps.MTUBytes, d.arena.Size()); st.DatagramBytes > room {
-		return fmt.Errorf("%w: datagrams of %d bytes, the group takes %d", ErrMismatch, st.DatagramBytes,
-			room)
+	if most := d.most(); st.DatagramBytes > most {
+		return source, fmt.Errorf("%w: datagrams of %d bytes, this receiver takes %d", ErrMismatch,
+			st.DatagramBytes, most)
 	}
 	if !s.ep.AtHost(st.Data) {
-		return fmt.Errorf("%w: the sender's datagrams come from another host", ErrMismatch)
+		return source, fmt.Errorf("%w: the sender's datagrams come from another host", ErrMismatch)
 	}
 	from, err := d.dom.Insert(st.Data)
 	if err != nil {
-		return fmt.Errorf("%w: address of the sender's data: %w", ErrMismatch, err)
+		return source, fmt.Errorf("%w: address of the sender's data: %w", ErrMismatch, err)
 	}
-	source := dataSource{st.DataKey, from}
+	source = dataSource{st.DataKey, from}
 	if s.r.e.bySource[source] != nil {
-		return errors.Join(d.dom.Remove(from),
+		return source, errors.Join(d.dom.Remove(from),
 			fmt.Errorf("%w: the stream is received here already", ErrMismatch))
 	}
-	s.r.source = source
-	return nil
+	return source, nil
+}
+
+// join joins the multicast group of the stream. If the group cannot receive the datagrams that the
+// sender's start message describes, join returns ErrMismatch.
+func (s *candidate) join(st *start) (*dataEndpoint, error) {
+	d := s.r.e.data
+	group, err := d.join(s.hello.Group)
+	if err != nil {
+		return nil, fmt.Errorf("%w: group %s: %w", ErrMismatch, s.hello.Group, err)
+	}
+	if room := min(group.caps.MTUBytes, d.arena.Size()); st.DatagramBytes > room {
+		d.leave(group)
+		return nil, fmt.Errorf("%w: datagrams of %d bytes, the group takes %d", ErrMismatch,
+			st.DatagramBytes, room)
+	}
+	return group, nil
 }
 
 // expose gives the sender the exclusive right to put into the memory of the ring.

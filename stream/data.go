@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
 	"gobtl/fabric"
@@ -85,7 +86,8 @@ func newDataPort(dom fabric.Domain) (*dataPort, error) {
 // is full.
 var endpointConfig = fabric.EndpointConfig{RxDepth: rxBuffers, RecvBufferBytes: 64 << 20}
 
-// add posts receive buffers to a new endpoint.
+// add posts receive buffers to a new endpoint. If add returns an error, the caller must close the
+// endpoint.
 func (d *dataPort) add(ep fabric.Endpoint, group string) (*dataEndpoint, error) {
 	de := &dataEndpoint{ep: ep, caps: ep.Caps(), group: group}
 	if l, ok := ep.(fabric.Lander); ok && de.caps.Landing {
@@ -100,7 +102,18 @@ func (d *dataPort) add(ep fabric.Endpoint, group string) (*dataEndpoint, error) 
 	de.repost = append(make([]fabric.Buf, 0, rxBuffers), de.bufs...)
 	d.free = d.free[:rest]
 	d.all = append(d.all, de)
-	return de, de.refill()
+	if err := de.refill(); err != nil {
+		d.remove(de)
+		return nil, err
+	}
+	return de, nil
+}
+
+// remove takes an endpoint that is closed, or about to be closed, from the list of endpoints, and
+// its receive buffers back.
+func (d *dataPort) remove(de *dataEndpoint) {
+	d.free = append(d.free, de.bufs...)
+	d.all = slices.DeleteFunc(d.all, func(other *dataEndpoint) bool { return other == de })
 }
 
 // The method "most" returns the size of the largest datagram that the port's own endpoint can
@@ -212,13 +225,7 @@ func (d *dataPort) leave(de *dataEndpoint) {
 		return
 	}
 	_ = de.ep.Close()
-	d.free = append(d.free, de.bufs...)
-	for i, other := range d.all {
-		if other == de {
-			d.all = append(d.all[:i], d.all[i+1:]...)
-			break
-		}
-	}
+	d.remove(de)
 }
 
 // dropCount extends a 32-bit counter that wraps around, such as a counter of the kernel, to 64

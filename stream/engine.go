@@ -22,11 +22,12 @@ type Engine struct {
 	now   mono.Time
 	polls mono.Time // time of the module's latest Progress
 
-	senders    map[uint64]*Sender   // by key
 	receivers  map[uint64]*Receiver // by the receiver's own key
 	sending    []*Sender
 	receiving  []*Receiver               // all receivers of this engine; few
 	bySource   map[dataSource]*Receiver  // receivers of streams in the unreliable mode
+	begun      map[peerStream]*Receiver  // receivers whose streams have begun
+	linked     map[peerStream]*link      // open links
 	latest     *Receiver                 // receiver of the latest datagram
 	stall      stall                     // of all receivers
 	outboxes   map[*btl.Endpoint]*outbox // peers' outboxes with queued messages
@@ -41,6 +42,12 @@ type Engine struct {
 	closed     bool
 	// The slice "lingering" has the ended senders whose rings the fabric may still read.
 	lingering []*Sender
+}
+
+// peerStream identifies a stream by the peer's endpoint and the sender's key.
+type peerStream struct {
+	ep  *btl.Endpoint
+	key uint64
 }
 
 const (
@@ -60,8 +67,9 @@ const (
 // OnEndpoint and OnRoom, which the caller must not use.
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
-		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
+		m: m, receivers: make(map[uint64]*Receiver),
 		bySource: make(map[dataSource]*Receiver), random: randomKey,
+		begun: make(map[peerStream]*Receiver), linked: make(map[peerStream]*link),
 		outboxes: make(map[*btl.Endpoint]*outbox), candidates: make(map[uint64]*candidate),
 	}
 	e.onDone = e.putDone
@@ -123,13 +131,13 @@ func (e *Engine) sweep() {
 	for i := len(e.sending) - 1; i >= 0; i-- {
 		if s := e.sending[i]; s.state == stateDone {
 			e.sending = append(e.sending[:i], e.sending[i+1:]...)
-			delete(e.senders, s.key)
 		}
 	}
 	for i := len(e.receiving) - 1; i >= 0; i-- {
 		if r := e.receiving[i]; r.state == stateDone {
 			e.receiving = append(e.receiving[:i], e.receiving[i+1:]...)
 			delete(e.receivers, r.own)
+			e.forgetBegun(r)
 			if e.bySource[r.source] == r {
 				delete(e.bySource, r.source)
 			}
@@ -227,11 +235,8 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	if ep.Err() != nil {
 		return
 	}
-	partner := slices.ContainsFunc(e.receiving, func(r *Receiver) bool { return r.ep == ep }) ||
-		e.letters.linked(ep) && slices.ContainsFunc(e.links, func(k *link) bool {
-			return k != nil && k.ep == ep && k.state == linkReady
-		})
-	switch e.letters.judge(ep, e.now, len(data), len(e.sending)+len(e.receiving), partner) {
+	streams, partner := len(e.sending)+len(e.receiving), e.letters.partners[ep] > 0
+	switch e.letters.judge(ep, e.now, letterWork+len(data), streams, partner) {
 	case mustEnd:
 		e.endLetters(ep)
 		return
@@ -333,28 +338,31 @@ func (e *Engine) abort(ep *btl.Endpoint, key uint64, code, reason string) {
 	e.sendLetter(ep, &letter{Kind: letterAbort, Key: key, Code: code, Reason: reason})
 }
 
+// receiverOf returns the receiver of a peer's stream that has begun, or nil if there is none. The
+// time of receiverOf and of linkOf does not grow with the number of streams, because no bound
+// applies to the notices of a peer.
 func (e *Engine) receiverOf(ep *btl.Endpoint, key uint64) *Receiver {
-	for _, r := range e.receiving {
-		if r.key == key && r.ep == ep && ep != nil {
-			return r
-		}
+	return e.begun[peerStream{ep, key}]
+}
+
+// addBegun records that a receiver's stream has begun.
+func (e *Engine) addBegun(r *Receiver) {
+	e.begun[peerStream{r.ep, r.key}] = r
+	e.letters.partner(r.ep, 1)
+}
+
+// forgetBegun forgets a receiver whose stream has ended, if the stream had begun.
+func (e *Engine) forgetBegun(r *Receiver) {
+	if id := (peerStream{r.ep, r.key}); e.begun[id] == r {
+		delete(e.begun, id)
+		e.letters.partner(r.ep, -1)
 	}
-	return nil
 }
 
 // linkOf returns the link between a sender's stream and the receiver at endpoint ep, or nil if
 // there is none.
 func (e *Engine) linkOf(ep *btl.Endpoint, key uint64) *link {
-	s := e.senders[key]
-	if s == nil {
-		return nil
-	}
-	for _, k := range s.links {
-		if k.ep == ep && k.state != linkDone {
-			return k
-		}
-	}
-	return nil
+	return e.linked[peerStream{ep, key}]
 }
 
 func (e *Engine) uses(ep *btl.Endpoint) bool {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"gobtl/fabric"
 )
@@ -62,5 +63,62 @@ func TestGroupsOfOneHost(t *testing.T) {
 		if err := start(good, 30+i); err != nil {
 			t.Errorf("group %d of another host, beside %d of one host: %v", i+1, taken, err)
 		}
+	}
+}
+
+// groupCounter is a domain that counts the multicast groups that its user wants to join.
+type groupCounter struct {
+	fabric.Domain
+	fabric.Grouper
+	joins int
+}
+
+func (g *groupCounter) OpenGroup(string, fabric.EndpointConfig) (fabric.Endpoint, error) {
+	g.joins++
+	return nil, fabric.ErrNotSupported
+}
+
+// A start message with a wrong address of the sender's data makes the receiver join no group.
+func TestWrongStartJoinsNoGroup(t *testing.T) {
+	w := newSimWorld(t, 73, 1)
+	w.teller()
+	w.rx[0] = w.host("chosen") // it tells hosts apart
+	w.move(w.rx[0], honestHost)
+	w.move(w.tx, liarsHost)
+	data := w.rx[0].Engine.data
+	groups := &groupCounter{Domain: data.dom}
+	data.dom = groups
+	s := w.receiver(w.rx[0], Config{Mode: Unreliable}, 77)
+	bad := w.rogue(t, "bad")
+	w.hosts[bad.node.Index()] = liarsHost
+	bad.connect(s.rx.Identity().Name)
+	for _, c := range []struct {
+		data  []byte
+		joins int
+	}{{data.main.ep.Name(), 0}, {w.tx.Engine.data.main.ep.Name(), 1}} {
+		bad.say(bad.ep, bad.hello(77, obj{"mode": "unreliable", "group": "239.1.1.1:5"}))
+		w.until(time.Minute, func() bool { return len(s.rx.candidates) > 0 })
+		bad.say(bad.ep, obj{"kind": letterStart, "key": text(bad.key), "start": obj{
+			"datagram_bytes": headerBytes + 64, "sent": "0", "data_key": "5", "data": c.data,
+		}})
+		w.until(time.Minute, func() bool { return len(s.rx.candidates) == 0 })
+		if groups.joins != c.joins {
+			t.Errorf("%d groups are joined, want %d: %v", groups.joins, c.joins, s.rx.latest)
+		}
+	}
+}
+
+// deafEndpoint is an endpoint that takes no receive buffers.
+type deafEndpoint struct{ fabric.Endpoint }
+
+func (deafEndpoint) Caps() fabric.Caps              { return fabric.Caps{RxDepth: 8} }
+func (deafEndpoint) Recv([]fabric.Buf) (int, error) { return 0, fabric.ErrClosed }
+
+// A group whose endpoint takes no receive buffers leaves nothing behind.
+func TestGroupWithoutBuffers(t *testing.T) {
+	d := &dataPort{free: make([]fabric.Buf, 20)}
+	_, err := d.add(deafEndpoint{}, "239.1.1.1:5")
+	if !errors.Is(err, fabric.ErrClosed) || len(d.all) != 0 || len(d.free) != 20 {
+		t.Errorf("%v; %d endpoints, %d free buffers", err, len(d.all), len(d.free))
 	}
 }

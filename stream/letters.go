@@ -10,7 +10,9 @@ import (
 
 // Parsing a letter (control message in JSON) takes up to 40 ns for each byte, and any connected
 // peer can send letters. Therefore the bytes of letters that this side parses are bounded, for each
-// endpoint and for each host. A stream needs about 12 KiB of letters until its start. In the
+// endpoint and for each host. Each letter also takes time that does not depend on its size, and
+// counts as letterWork bytes in addition to its own. A letter of 0 bytes, of which a packet can
+// carry hundreds, thus counts too. A stream needs about 12 KiB of letters until its start. In the
 // unreliable mode, a receiver also proves the datagram size about once a second (see pathsize.go),
 // by a letter of about 86 bytes. An endpoint beyond its own bound is ended before the letter is
 // parsed, and counted (Refusals.Letters). A letter beyond its host's bound is counted and dropped.
@@ -22,6 +24,8 @@ const (
 	letterBurst     = 256 << 10
 	letterPerSecond = 64 << 10
 	letterPerStream = 16 << 10
+	// letterWork is the number of bytes that a letter counts in addition to its own.
+	letterWork = 64
 	// For each open link to an endpoint, the endpoint may send letterPerLink bytes more a second.
 	letterPerLink = 256
 	// All endpoints of a host together may send letterHostShare times as much as one endpoint. This
@@ -41,8 +45,11 @@ func letterTime(bytes int) time.Duration {
 type letters struct {
 	opened    uint64 // number of streams that the program has opened
 	endpoints map[*btl.Endpoint]*letterBound
-	hosts     map[letterHost]*letterBound
-	parsed    uint64 // number of letters that were parsed
+	// The map "partners" has the number of streams with an endpoint: of receivers that have begun, and
+	// of links that are ready.
+	partners map[*btl.Endpoint]int
+	hosts    map[letterHost]*letterBound
+	parsed   uint64 // number of letters that were parsed
 }
 
 // A host has one bound for its endpoints without links, and one for those with links of which none
@@ -92,12 +99,13 @@ const (
 	mustEnd                // the endpoint is beyond its own bound
 )
 
-// The method "judge" counts a letter of the given size from an endpoint. The argument "streams" is
-// the number of streams of the program. The argument "partner" says that a stream of the program
-// is connected to the endpoint. Letters of a partner do not count for its host before its
-// connection ends (see end), so that other endpoints of the host cannot end the stream. A link
-// that is not ready makes no partner, because a line at a Meeting makes such links again and
-// again. Each open link to a host adds letterPerStream to the burst of its handshakes.
+// The method "judge" counts a letter from an endpoint. The argument "bytes" is the size of the
+// letter plus letterWork. The argument "streams" is the number of streams of the program. The
+// argument "partner" says that a stream of the program is connected to the endpoint. Letters of a
+// partner do not count for its host before its connection ends (see end), so that other endpoints
+// of the host cannot end the stream. A link that is not ready makes no partner, because a line at a
+// Meeting makes such links again and again. Each open link to a host adds letterPerStream to the
+// burst of its handshakes.
 func (l *letters) judge(ep *btl.Endpoint, now mono.Time, bytes, streams int,
 	partner bool,
 ) letterVerdict {
@@ -139,10 +147,14 @@ func (l *letters) leave(k *link) {
 	k.bounds = [2]*letterBound{}
 }
 
-// linked reports whether there are open links to an endpoint.
-func (l *letters) linked(ep *btl.Endpoint) bool {
-	b := l.endpoints[ep]
-	return b != nil && b.links > 0
+// The method "partner" changes the number of streams with an endpoint.
+func (l *letters) partner(ep *btl.Endpoint, more int) {
+	if l.partners == nil {
+		l.partners = make(map[*btl.Endpoint]int)
+	}
+	if l.partners[ep] += more; l.partners[ep] == 0 {
+		delete(l.partners, ep)
+	}
 }
 
 // The method "bounds" returns the bounds of an endpoint, and of the endpoints without links of its
@@ -208,8 +220,8 @@ func (l *letters) forget(now mono.Time) {
 }
 
 // errLetters is the error of the streams with a peer that sends too many letters.
-var errLetters = fmt.Errorf("%w: more control messages than %d bytes and %d bytes a second",
-	ErrPeerFailed, letterBurst, letterPerSecond)
+var errLetters = fmt.Errorf("%w: more control messages than %d bytes and %d bytes a second "+
+	"(each counts %d more)", ErrPeerFailed, letterBurst, letterPerSecond, letterWork)
 
 // endLetters ends an endpoint that sends too many letters, and the streams with this endpoint.
 func (e *Engine) endLetters(ep *btl.Endpoint) {

@@ -4,6 +4,7 @@ package stream
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,75 @@ func TestLettersOfOnePeer(t *testing.T) {
 	if ends == 0 || e.refused.Letters < uint64(ends) || len(e.letters.endpoints) > 2 {
 		t.Errorf("%d ends, %d are counted, %d endpoints are remembered", ends, e.refused.Letters,
 			len(e.letters.endpoints))
+	}
+}
+
+// Control messages of 0 bytes count too: a peer that sends as many of them as its packets carry is
+// ended.
+func TestEmptyLetters(t *testing.T) {
+	w := newSimWorld(t, 70, 1)
+	s := w.receiver(w.rx[0], Config{}, 77)
+	bad := w.rogue(t, "bad")
+	bad.connect(s.rx.Identity().Name)
+	sent := 0
+	bad.every(time.Millisecond, func() {
+		for range 360 { // in a packet
+			f, err := bad.ep.Alloc(tagLetter, 0)
+			if err != nil {
+				return
+			}
+			if _, err := bad.ep.Send(w.nw.Now(), f); err != nil {
+				_ = bad.ep.Free(f)
+				return
+			}
+			sent++
+		}
+	})
+	w.nw.RunUntil(w.nw.Now().Add(time.Second))
+	const most = (letterBurst + letterPerStream + letterPerSecond) / letterWork
+	if n := w.rx[0].letters.parsed; n > most || bad.ep.Err() == nil {
+		t.Errorf("%d of %d letters are parsed, at most %d may be; the peer: %v", n, sent, most,
+			bad.ep.Err())
+	}
+}
+
+// A notice, or a control message that is not valid, makes the engine look at no other stream. What
+// the engine keeps of a stream to find it ends with the stream.
+func TestMessagesTouchNoOther(t *testing.T) {
+	w := newSimWorld(t, 71, 1)
+	cfg := Config{Messages: 100}
+	s := w.receiver(w.rx[0], cfg, 77)
+	s.send(w.tx, cfg, 99, s.rx.Identity())
+	s.whole(time.Minute, 100)
+	tx, rx := w.tx.Engine, w.rx[0].Engine
+	for _, e := range []*Engine{tx, rx} {
+		if n := len(e.begun) + len(e.linked) + len(e.letters.partners); n != 0 {
+			t.Errorf("%d entries are left: %v, %v, %v", n, e.begun, e.linked, e.letters.partners)
+		}
+	}
+	cfg = Config{Messages: 8000, BitsPerSecond: 64 * 8 * 5000} // it takes 1.6 s
+	s = w.receiver(w.rx[0], cfg, 78)
+	s.send(w.tx, cfg, 100, s.rx.Identity())
+	w.until(time.Minute, func() bool { return s.tx.state == stateRunning })
+	if tx.letters.partners[s.tx.links[0].ep] != 1 || rx.letters.partners[s.rx.ep] != 1 {
+		t.Errorf("partners %v and %v", tx.letters.partners, rx.letters.partners)
+	}
+	k := s.tx.links[0]
+	s.tx.links = slices.Insert(s.tx.links, 0, nil) // a look at it is a panic
+	rx.receiving = slices.Insert(rx.receiving, 0, nil)
+	var b [noticeBytes]byte
+	credit := notice{noticeCredit, 100, k.credit + 1}
+	credit.put(b[:])
+	tx.onNotice(k.ep, tagNotice, b[:])
+	if k.credit != credit.ordinal {
+		t.Error("the notice has not reached its link")
+	}
+	placed := notice{noticePlaced, 5, 1} // of no stream
+	placed.put(b[:])
+	rx.onNotice(s.rx.ep, tagNotice, b[:])
+	rx.onLetter(s.rx.ep, tagLetter, nil)
+	if rx.receiverOf(s.rx.ep, 100) != s.rx {
+		t.Error("the receiver is not found")
 	}
 }
 
@@ -191,7 +261,7 @@ func TestLettersOfLongStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const streams, seconds, proofLetter = 1024, 3600, 90
+	const streams, seconds, proofLetter = 1024, 3600, letterWork + 90
 	e := w.tx.Engine
 	host := letterHost{host: ep.PeerHost()}
 	links := make([]*link, streams)
@@ -245,7 +315,7 @@ func TestLettersOfNeighbours(t *testing.T) {
 		bad := w.rogue(t, "bad"+text(uint64(i)))
 		w.hosts[bad.node.Index()] = liarsHost
 		bad.connect(w.tx.m.Name())
-		bad.every(time.Millisecond, func() {
+		bad.every(2*time.Millisecond, func() {
 			if bad.ep.Err() != nil {
 				ep, err := bad.m.Connect(w.nw.Now(), w.tx.m.Name())
 				if err != nil {
@@ -253,9 +323,7 @@ func TestLettersOfNeighbours(t *testing.T) {
 				}
 				bad.ep = ep
 			}
-			for range 3 {
-				bad.say(bad.ep, obj{"a": "xxxxxxxxxx"})
-			}
+			bad.say(bad.ep, obj{"a": strings.Repeat("x", 40)}) // it counts 112 bytes
 		})
 	}
 	w.until(2*time.Minute, func() bool { return s.tx.state == stateDone })

@@ -135,6 +135,7 @@ func (k *link) ready(r *ready) error {
 		return fmt.Errorf("%w: a ring of %d messages in %d blocks", ErrMismatch, k.ringMessages, n)
 	}
 	k.enter(linkReady)
+	k.s.e.letters.partner(k.ep, 1)
 	k.heard = k.s.e.now
 	for _, handle := range r.Blocks {
 		k.handles = append(k.handles, btl.Handle(handle))
@@ -320,11 +321,18 @@ func (k *link) unmet(why Reason, err error) {
 // close ends the link and frees its resources. The connection to the receiver stays, because the
 // receiver's program may use it for a stream in the opposite direction.
 func (k *link) close(err error) {
+	e := k.s.e
+	if k.state == linkReady {
+		e.letters.partner(k.ep, -1)
+	}
 	k.state, k.err = linkDone, err
-	k.s.e.letters.leave(k)
+	e.letters.leave(k)
+	if id := (peerStream{k.ep, k.s.key}); e.linked[id] == k {
+		delete(e.linked, id)
+	}
 	k.s.prunes = true
 	k.forget()
-	k.s.e.dropLink(k)
+	e.dropLink(k)
 }
 
 // forget removes the data address of an ended link, after the completion of the last send to this

@@ -17,17 +17,22 @@ import (
 // The zero places is ready for use.
 type places struct {
 	of    map[*btl.Endpoint]place
+	named map[string]int       // number of the endpoints in the map "of", by place.name
 	taken map[netip.Prefix]int // number of the endpoints in the map "of", by network
 	next  mono.Time            // of the next search among the endpoints of all networks
+	// nextOf is the time of the next search among the endpoints of one network.
+	nextOf map[netip.Prefix]mono.Time
 }
 
-// searchEvery is the minimum time between two searches among the endpoints of all networks.
+// searchEvery is the minimum time between two searches among the endpoints of all networks, and
+// between two searches among the endpoints of one network. Each search looks at all endpoints, and
+// a host can send any number of lines in a second.
 const searchEvery = 100 * time.Millisecond
 
 // place is an endpoint that a line has opened.
 type place struct {
 	from      netip.Prefix // network of the host that sent the line
-	name      string       // name of the module
+	name      string       // name of the module, or empty after giveBack has closed the endpoint
 	otherHost bool         // the line has possibly named the module of another host
 }
 
@@ -40,10 +45,12 @@ var (
 func (p *places) take(ep *btl.Endpoint, by place) {
 	if p.of == nil {
 		p.of, p.taken = make(map[*btl.Endpoint]place), make(map[netip.Prefix]int)
+		p.named, p.nextOf = make(map[string]int), make(map[netip.Prefix]mono.Time)
 	}
 	if _, counted := p.of[ep]; !counted {
 		p.of[ep] = by
 		p.taken[by.from]++
+		p.named[by.name]++
 	}
 }
 
@@ -53,37 +60,39 @@ func (p *places) leave(ep *btl.Endpoint) {
 	if !counted {
 		return
 	}
+	p.unname(by.name)
 	delete(p.of, ep)
 	if p.taken[by.from]--; p.taken[by.from] == 0 {
 		delete(p.taken, by.from)
+		delete(p.nextOf, by.from)
+	}
+}
+
+// unname ends the counting of the name of an endpoint.
+func (p *places) unname(name string) {
+	if p.named[name]--; p.named[name] <= 0 {
+		delete(p.named, name)
 	}
 }
 
 // allowLine returns an error that wraps ErrTaken if the endpoints that lines of the identity's
 // network have opened are too many for one more. In this case, allowLine closes those that are not
-// used any more, so that a later line of the network finds a place. Otherwise allowLine returns the
-// results of allowOtherHost.
+// used any more, at most once in searchEvery, so that a later line of the network finds a place. A
+// line for a module to which a line has opened an endpoint needs no place. Otherwise allowLine
+// returns the results of allowOtherHost.
 func (e *Engine) allowLine(id Identity) (otherHost bool, err error) {
 	most := e.m.Config().PeersPerHost
 	if id.from != "" && most > 0 {
 		from := networkOf(id.from)
-		if e.places.taken[from] >= most && !e.opened(id.Name) {
-			e.giveBack(func(by place) bool { return by.from == from })
+		if p := &e.places; p.taken[from] >= most && p.named[string(id.Name)] == 0 {
+			if e.now >= p.nextOf[from] {
+				p.nextOf[from] = e.now.Add(searchEvery)
+				e.giveBack(func(by place) bool { return by.from == from })
+			}
 			return false, errPlaces
 		}
 	}
 	return e.allowOtherHost(id)
-}
-
-// opened reports whether a line has opened an endpoint to the module with the given name, and
-// giveBack has not closed the endpoint.
-func (e *Engine) opened(name []byte) bool {
-	for _, by := range e.places.of {
-		if by.name == string(name) {
-			return true
-		}
-	}
-	return false
 }
 
 // connect opens an endpoint to the module of an identity, which may have come by a line. The
@@ -128,6 +137,7 @@ func (e *Engine) giveBack(which func(place) bool) {
 	}
 	for ep, by := range e.places.of {
 		if which(by) && !by.otherHost && !used[ep] && e.outboxes[ep] == nil {
+			e.places.unname(by.name)
 			by.name = "" // a line that names the module needs a new endpoint
 			e.places.of[ep] = by
 			ep.Close(e.now)

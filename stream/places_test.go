@@ -140,6 +140,42 @@ func TestPlacesOfOpen(t *testing.T) {
 	}
 }
 
+// Lines of a host whose places are taken make the sender search for unused endpoints at most once
+// in searchEvery.
+func TestLinesOfFullHost(t *testing.T) {
+	const most = crampedPlaces / 4
+	w, s := crampedStream(t, 68)
+	e := w.tx.Engine
+	for i := range most {
+		if err := s.line(w.liar(t, i, "0"), liarsHost, 50*time.Millisecond); err != nil {
+			t.Fatalf("line %d: %v", i, err)
+		}
+	}
+	for ep := range e.places.of {
+		e.outboxes[ep] = &outbox{} // it is not closed
+	}
+	further := w.liar(t, most, "0")
+	for _, c := range []struct {
+		wait time.Duration
+		open int // endpoints that are not closed after the line
+	}{{0, most}, {searchEvery - 1, most}, {1, 0}} {
+		e.now = e.now.Add(c.wait)
+		if _, err := e.allowLine(further); !isTaken(err) {
+			t.Fatal(err)
+		}
+		clear(e.outboxes)
+		open := 0
+		for _, by := range e.places.of {
+			if by.name != "" {
+				open++
+			}
+		}
+		if open != c.open {
+			t.Errorf("%v later: %d endpoints, want %d", c.wait, open, c.open)
+		}
+	}
+}
+
 // The lines of one host that wait for the start of a stream leave places to the lines of other
 // hosts.
 func TestPlacesOfWaiting(t *testing.T) {

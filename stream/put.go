@@ -37,10 +37,11 @@ type put struct {
 // link.puts. The upper bits of the Context are the index of the link in Engine.links.
 const linkShift = 32
 
-// addLink stores a link in the first free element of Engine.links, and sets the link's field
+// addLink stores an open link in the first free element of Engine.links, and sets the link's field
 // "number" to the index of this element.
 func (e *Engine) addLink(k *link) {
 	e.letters.join(k, e.now)
+	e.linked[peerStream{k.ep, k.s.key}] = k
 	for i, other := range e.links {
 		if other == nil {
 			e.links[i], k.number = k, uint32(i)

@@ -144,6 +144,7 @@ func (r *Receiver) start(s *candidate, st *start) error {
 		r.asm = newFiller(r.ring, r.cfg.First)
 	}
 	r.ep, r.key, r.messages = s.ep, s.key, s.hello.Messages
+	r.e.addBegun(r)
 	r.lock.Lock()
 	r.senderMessages = s.hello.RingMessages
 	r.lock.Unlock()

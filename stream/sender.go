@@ -113,7 +113,6 @@ func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) 
 	}
 	ring.setEnd(endOver, false)
 	e.letters.opened++
-	e.senders[key] = s
 	e.sending = append(e.sending, s)
 	return s, nil
 }

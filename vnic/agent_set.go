@@ -100,22 +100,26 @@ func (a *Agent) setLIDs(m *Message) Status {
 // the old addresses of a host only if the new table has none of them for a different host.
 func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	kept := make([]LIDEntry, 0, len(list))
+	told := make(map[endpointName]bool)
 	for _, e := range list {
 		if !e.Ways.none() {
 			kept = append(kept, e)
+			e.Ways.each(func(n endpointName) { told[n] = true })
 		}
 	}
-	told := len(kept)
+	before := make(map[uint32]*LIDEntry, len(old))
+	for i := range old {
+		before[old[i].LID] = &old[i]
+	}
 	for _, e := range list {
-		if !e.Ways.none() {
+		was := before[e.LID]
+		if was == nil || !e.Ways.none() {
 			continue
 		}
-		for i := range old {
-			if old[i].LID == e.LID && !slices.ContainsFunc(kept[:told], func(k LIDEntry) bool {
-				return k.Ways.shares(&old[i].Ways)
-			}) {
-				kept = append(kept, old[i])
-			}
+		free := true
+		was.Ways.each(func(n endpointName) { free = free && !told[n] })
+		if free {
+			kept = append(kept, *was)
 		}
 	}
 	slices.SortStableFunc(kept, func(x, y LIDEntry) int { return int(x.LID) - int(y.LID) })

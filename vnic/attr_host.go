@@ -1,7 +1,6 @@
 package vnic
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 )
@@ -32,17 +31,6 @@ func (w *Ways) complete() bool { return len(w.Receive) > 0 && len(w.Send) > 0 &&
 // without endpoint names tells the agent to keep the endpoint names that the agent already has for
 // the host.
 func (w *Ways) none() bool { return len(w.Receive) == 0 && len(w.Send) == 0 && len(w.Module) == 0 }
-
-// The method "shares" reports whether two hosts have an endpoint name in common.
-func (w *Ways) shares(o *Ways) bool {
-	common := func(a, b [][]byte) bool {
-		return slices.ContainsFunc(a, func(x []byte) bool {
-			return slices.ContainsFunc(b, func(y []byte) bool { return bytes.Equal(x, y) })
-		})
-	}
-	return common(w.Receive, o.Receive) || common(w.Send, o.Send) ||
-		len(w.Module) > 0 && bytes.Equal(w.Module, o.Module)
-}
 
 func (w *Ways) append(b []byte) []byte {
 	b = append(b, byte(len(w.Receive)), byte(len(w.Send)))

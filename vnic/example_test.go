@@ -146,6 +146,8 @@ func ExampleMACTable() {
 // An Order gives the trains of a flow in the order in which they were sent.
 func ExampleOrder() {
 	order := vnic.NewOrder(time.Millisecond)
+	var room vnic.OrderRoom // shared with the Orders of other peers
+	room.Admit(order)
 	for _, seq := range []uint32{0, 2, 1} {
 		order.Take(1, vnic.Train{Seq: seq}, []byte{byte(seq)}, func(packets []byte) {
 			fmt.Println("train", packets[0])

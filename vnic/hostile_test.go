@@ -286,7 +286,7 @@ func TestOrderGaps(t *testing.T) {
 	o := NewOrder(time.Second)
 	out := 0
 	count := func([]byte) { out++ }
-	const rounds = 10 * gapsMax
+	const rounds = 3 * gapsMax
 	for i := range uint32(rounds) {
 		o.Take(1, Train{Seq: 2*i + 1}, []byte{1}, count)
 		o.Take(1, Train{Seq: 2 * i}, []byte{1}, count)
@@ -330,5 +330,22 @@ func TestManyNeighbours(t *testing.T) {
 		}
 		delete(d.agents, conn)
 		d.manager.Disconnect(conn)
+	}
+}
+
+// A pass in which no host has anything to do makes no list of the hosts: strangers can cause many
+// passes.
+func TestPassWithoutWork(t *testing.T) {
+	d := newDesk(t, threeHosts())
+	for conn, host := range []string{"c", "a", "b"} {
+		d.join(3-conn, testAgent(host, nil))
+	}
+	d.run()
+	if n := testing.AllocsPerRun(100, func() { d.manager.Progress(d.now) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	d.manager.Disconnect(2)
+	if got := fmt.Sprint(d.manager.conns); got != "[1 3]" || len(d.manager.sessions) != 2 {
+		t.Errorf("connections %s, %d sessions", got, len(d.manager.sessions))
 	}
 }

@@ -53,6 +53,9 @@ func (h *Host) SetTables(in *Ingress, t *Tables) {
 	}
 }
 
+// On reports whether this host has a port on the virtual switch with the given number.
+func (h *Host) On(vesw uint16) bool { return vesw <= VESWMax && h.ports[vesw] != nil }
+
 // Arrival is a frame that the caller must deliver to a device.
 type Arrival struct {
 	Port   *Ingress

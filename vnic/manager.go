@@ -27,6 +27,7 @@ type Manager struct {
 	cfg        ManagerConfig
 	plan       *Plan
 	sessions   map[int]*session
+	conns      []int // of the sessions, ascending
 	byHost     map[string]*session
 	hosts      map[string]*HostState
 	names      map[endpointName]*HostState // by the names of the hosts that are known
@@ -291,6 +292,9 @@ func (m *Manager) Disconnect(conn int) {
 		return
 	}
 	delete(m.sessions, conn)
+	if i, ok := slices.BinarySearch(m.conns, conn); ok {
+		m.conns = slices.Delete(m.conns, i, i+1)
+	}
 	if s.host != nil && m.byHost[s.host.Name] == s {
 		delete(m.byHost, s.host.Name)
 		s.host.Connected, s.host.Synced = false, false
@@ -393,6 +397,8 @@ func (m *Manager) answer(now mono.Time, conn int, msg *Message, r *Registration,
 		}
 	}
 	m.sessions[conn], m.byHost[r.Host] = s, s
+	i, _ := slices.BinarySearch(m.conns, conn) // conn has no session yet
+	m.conns = slices.Insert(m.conns, i, conn)
 	m.claimAll(h)
 	if changed {
 		m.waysMade++

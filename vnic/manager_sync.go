@@ -10,7 +10,7 @@ import (
 // changes the configuration of those hosts whose configuration differs from the plan.
 func (m *Manager) Progress(now mono.Time) {
 	m.applyChanges(now)
-	for _, conn := range m.conns() {
+	for _, conn := range m.conns {
 		s := m.sessions[conn]
 		if s.pending != nil && now.Sub(s.sentAt) >= answerTimeout {
 			s.host.problem(wantKey{}, "no answer")
@@ -19,15 +19,6 @@ func (m *Manager) Progress(now mono.Time) {
 		}
 		m.next(now, s)
 	}
-}
-
-func (m *Manager) conns() []int {
-	all := make([]int, 0, len(m.sessions))
-	for c := range m.sessions {
-		all = append(all, c)
-	}
-	slices.Sort(all)
-	return all
 }
 
 // Deadline returns the time at which the caller must next call Progress of the Manager if no

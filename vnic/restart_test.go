@@ -1,6 +1,7 @@
 package vnic
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -295,5 +296,30 @@ func TestOwnDefault(t *testing.T) {
 	d.run()
 	if a.Port(1).Info.DefPortMask != 1 || c.Port(1).Info.DefPortMask != 0 {
 		t.Errorf("masks: a %#x, c %#x", a.Port(1).Info.DefPortMask, c.Port(1).Info.DefPortMask)
+	}
+}
+
+// TestAddressesKept: the known addresses of a host stay until the manager tells others, or gives
+// them to another host. A table with a host several times does not grow with each table.
+func TestAddressesKept(t *testing.T) {
+	entry := func(lid uint32, name string) LIDEntry {
+		n := []byte(name)
+		return LIDEntry{LID: lid, Ways: Ways{Receive: [][]byte{n}, Send: [][]byte{n}, Module: n}}
+	}
+	old := []LIDEntry{entry(1, "a"), entry(2, "b"), entry(3, "c")}
+	kept := keepLIDs([]LIDEntry{{LID: 1}, entry(2, "new"), {LID: 3}, entry(4, "c"), {LID: 5}}, old)
+	var got []string
+	for _, e := range kept {
+		got = append(got, fmt.Sprintf("%d %s", e.LID, e.Ways.Module))
+	}
+	if want := "[1 a 2 new 4 c]"; fmt.Sprint(got) != want {
+		t.Errorf("the addresses are %v, want %s", got, want)
+	}
+	twice := []LIDEntry{{LID: 1}, {LID: 1}}
+	for range 5 {
+		kept = keepLIDs(twice, kept)
+	}
+	if len(kept) > len(twice) {
+		t.Errorf("a table of %d hosts has become one of %d", len(twice), len(kept))
 	}
 }

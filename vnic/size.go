@@ -15,6 +15,7 @@ import (
 //	   <====== answer =============================
 //	   ======= probes of several sizes, small =====>  again each doubtEvery while the
 //	   <====== answers ============================   size in use has no answer
+//	   ======= small probe =======================>   only this while the other host is silent
 
 // SizeProbeBytes is the size of an answer to a size probe, and of the smallest size probe.
 const SizeProbeBytes = 24
@@ -56,6 +57,9 @@ const (
 	// smallAnswersMax is the number of answered small probes after which the size in use counts as
 	// too large, if no probe of this size was answered in the meantime.
 	smallAnswersMax = 24
+	// silentRounds is the number of rounds in succession without any answer after which the other
+	// host counts as silent.
+	silentRounds = 5
 )
 
 // usualSizes are the usual datagram sizes of network paths, which are usual MTUs minus the headers
@@ -79,6 +83,7 @@ type PathSearch struct {
 	due    mono.Time // of the next round of probes
 	rounds int       // rounds of probes since the latest answered probe of "size"
 	small  int       // answered small probes since the same time
+	missed int       // rounds of probes since the latest answer, at most silentRounds
 	proven int       // largest answered size below "size" since the same time
 	// The numbers of probes contain random bits, so that nobody else can answer. The number of the
 	// small probes is new for each doubt: late answers to earlier probes do not count.
@@ -88,7 +93,7 @@ type PathSearch struct {
 // NewPathSearch returns the search for one host. The function "random" must return unpredictable
 // numbers.
 func NewPathSearch(random func() uint64) *PathSearch {
-	return &PathSearch{random: random, secret: random() << 16}
+	return &PathSearch{random: random, secret: random() << 16, missed: silentRounds}
 }
 
 // SetMost sets the size of the largest packet for the host, and reports whether it has changed. As
@@ -111,11 +116,15 @@ func (p *PathSearch) Bytes() (bytes int, less bool) { return p.size, p.size < p.
 // Due returns the time of the next call of Probes.
 func (p *PathSearch) Due() mono.Time { return p.due }
 
+// Silent reports whether the other host has never answered a probe, or has answered no probe of the
+// latest silentRounds rounds. A silent host gets only small probes. One answer ends the silence.
+func (p *PathSearch) Silent() bool { return p.missed >= silentRounds }
+
 // Doubt makes the search probe the size in use again, because the operating system has refused a
-// packet as too large.
+// packet as too large, or has no room for packets.
 func (p *PathSearch) Doubt(now mono.Time) {
 	if p.rounds == 0 {
-		p.rounds, p.due = 1, now
+		p.due = now
 	}
 }
 
@@ -130,6 +139,23 @@ func (p *PathSearch) Probes(now mono.Time, out []SizeProbe) []SizeProbe {
 	if p.rounds == 1 {
 		p.smallNumber = p.random() << 16 // the size 0
 	}
+	if !doubt || !p.Silent() {
+		out = p.sizes(out, doubt)
+	}
+	if doubt {
+		out = append(out, SizeProbe{SizeProbeBytes, p.smallNumber})
+	}
+	p.missed = min(p.missed+1, silentRounds)
+	p.due = now.Add(doubtEvery)
+	if p.rounds++; p.rounds > doubtRounds {
+		p.due = now.Add(confirmEvery)
+	}
+	return out
+}
+
+// The method "sizes" appends the probes of the size in use and of larger sizes, and if the size in
+// use is in doubt, those of smaller sizes.
+func (p *PathSearch) sizes(out []SizeProbe, doubt bool) []SizeProbe {
 	add := func(size int) {
 		out = append(out, SizeProbe{size, p.secret | uint64(size)})
 	}
@@ -142,13 +168,6 @@ func (p *PathSearch) Probes(now mono.Time, out []SizeProbe) []SizeProbe {
 		add(p.most)
 	}
 	add(p.size)
-	if doubt {
-		out = append(out, SizeProbe{SizeProbeBytes, p.smallNumber})
-	}
-	p.due = now.Add(doubtEvery)
-	if p.rounds++; p.rounds > doubtRounds {
-		p.due = now.Add(confirmEvery)
-	}
 	return out
 }
 
@@ -156,8 +175,14 @@ func (p *PathSearch) Probes(now mono.Time, out []SizeProbe) []SizeProbe {
 // Bytes has changed.
 func (p *PathSearch) Answered(now mono.Time, number uint64) bool {
 	size := int(number & 0xffff)
+	known := size == 0 && number == p.smallNumber && p.rounds > 1 ||
+		size > 0 && number == p.secret|uint64(size) && size <= p.most
+	if !known {
+		return false
+	}
+	p.missed = 0
 	switch {
-	case size == 0 && number == p.smallNumber && p.rounds > 1:
+	case size == 0:
 		if p.small++; p.small >= smallAnswersMax {
 			was := p.size
 			p.use(max(p.proven, min(p.size, usualSizes[0])))
@@ -167,7 +192,6 @@ func (p *PathSearch) Answered(now mono.Time, number uint64) bool {
 		if p.rounds > doubtRounds { // the other host is back
 			p.rounds, p.due = 2, now.Add(doubtEvery)
 		}
-	case size == 0 || number != p.secret|uint64(size) || size > p.most:
 	case size >= p.size:
 		raised := size > p.size
 		p.use(size)

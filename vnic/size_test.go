@@ -152,6 +152,8 @@ func TestPathSearchForeign(t *testing.T) {
 	l.run(time.Minute)
 	l.p.Doubt(l.now)
 	l.p.Probes(l.now, nil)
+	l.now = l.p.Due()
+	l.p.Probes(l.now, nil)
 	for _, n := range small {
 		l.p.Answered(l.now, n)
 	}
@@ -181,6 +183,43 @@ func TestPathSearchReturns(t *testing.T) {
 	l.run(confirmEvery + (smallAnswersMax+1)*doubtEvery)
 	if n, _ := l.p.Bytes(); n != 1232 {
 		t.Errorf("found %d, want 1232", n)
+	}
+}
+
+// TestPathSearchSilence: a host is silent until its first answer, and after some rounds without an
+// answer. It then gets only small probes, and one answer ends the silence.
+func TestPathSearchSilence(t *testing.T) {
+	l := newSizeLab(1472)
+	if !l.p.Silent() {
+		t.Error("a host that has never answered is not silent")
+	}
+	l.run(time.Second)
+	if l.p.Silent() {
+		t.Error("a host that answers is silent")
+	}
+	l.carries = -1
+	l.run(confirmEvery + (silentRounds-2)*doubtEvery)
+	if l.p.Silent() {
+		t.Error("a few lost probes make a host silent")
+	}
+	l.run(3 * doubtEvery)
+	if !l.p.Silent() {
+		t.Fatal("a host that answers nothing is not silent")
+	}
+	l.now = l.p.Due()
+	asks := l.p.Probes(l.now, nil)
+	if len(asks) != 1 || asks[0].Bytes != SizeProbeBytes {
+		t.Fatalf("a silent host gets the probes %v", asks)
+	}
+	l.p.Answered(l.now, asks[0].Number^1<<20)
+	if !l.p.Silent() {
+		t.Error("a foreign number ends the silence")
+	}
+	if l.p.Answered(l.now, asks[0].Number); l.p.Silent() {
+		t.Error("an answer does not end the silence")
+	}
+	if len(l.p.Probes(l.p.Due(), nil)) < 2 {
+		t.Error("a host that answers again gets no probes of its size")
 	}
 }
 

@@ -34,13 +34,20 @@ func (t *Train) Put(b []byte) {
 	le.PutUint16(b[6:], t.VESW)
 }
 
+// TrainFlows is the number of flows between two hosts on a switch that the headers of packet trains
+// can name. The entropy of a flow is below TrainFlows.
+const TrainFlows = 256
+
+// errTrain is a fixed value, because a host can send many malformed trains in a datagram.
+var errTrain = fmt.Errorf("%w: packet train", ErrLength)
+
 // ParseTrain decodes the header of a packet train. The error of ParseTrain is ErrLength if the
-// train has no packets, is too long, or has a VESW above VESWMax. NextPacket splits the returned
-// packets.
+// train has no packets, is too long, or has a VESW above VESWMax or an Entropy of TrainFlows or
+// more. NextPacket splits the returned packets.
 func ParseTrain(b []byte) (t Train, packets []byte, err error) {
 	if len(b) <= TrainHeaderBytes || len(b) > TrainBytesMax ||
-		le.Uint16(b[6:]) > VESWMax {
-		return t, nil, fmt.Errorf("%w: train of %d bytes", ErrLength, len(b))
+		le.Uint16(b[6:]) > VESWMax || le.Uint16(b[4:]) >= TrainFlows {
+		return t, nil, errTrain
 	}
 	t = Train{Seq: le.Uint32(b), VESW: le.Uint16(b[6:]), Entropy: le.Uint16(b[4:])}
 	return t, b[TrainHeaderBytes:], nil
@@ -63,7 +70,9 @@ func NextPacket(b []byte) (packet, rest []byte) {
 // before an earlier train of its flow waits for the earlier train. The waiting time, the number and
 // the memory of waiting packet trains are limited. If a limit is exceeded, Order skips the gap of
 // missing train numbers, delivers the packet trains after the gap, and counts the gap in the field
-// Skipped.
+// Skipped. An Order knows as many flows as the ports of a host can have. A flow beyond that makes
+// the Order forget the flows without waiting trains. The next train of a forgotten flow waits as if
+// earlier trains were missing.
 type Order struct {
 	// Early counts packet trains that waited for an earlier train. Late counts packet trains that
 	// arrived after Order had skipped the gap in the train numbers to which they belong. Skipped
@@ -77,6 +86,7 @@ type Order struct {
 	held  int
 	wait  time.Duration
 	max   int
+	room  *OrderRoom // nil if the Order shares no memory
 }
 
 // The constants below limit the number and the memory of packet trains of one peer that wait for an
@@ -84,11 +94,13 @@ type Order struct {
 const (
 	orderWaitDefault = 20 * time.Millisecond
 	orderBytesMax    = 8 << 20
-	orderFlowsMax    = 4096
+	orderFlowsMax    = VportMax * TrainFlows
 	orderTrainsMax   = 4096 // per flow
+	// orderRoomBytes is the limit above which the Orders of an OrderRoom divide the memory equally.
+	orderRoomBytes = 32 << 20
 	// orderTrainBytes is the size of the bookkeeping memory that Order counts for each waiting packet
 	// train, in addition to the packets.
-	orderTrainBytes = 128
+	orderTrainBytes = 512
 	// A flow has room for orderKeptTrains waiting trains without a new allocation of bookkeeping
 	// memory for each train.
 	orderKeptTrains = 8
@@ -134,9 +146,8 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 	key := orderKey{t.VESW, t.Entropy}
 	f := o.flows[key]
 	if f == nil {
-		if len(o.flows) >= orderFlowsMax {
-			deliver(packets)
-			return
+		if len(o.flows) >= orderFlowsMax { // orderBytesMax has no room for a waiting train of each
+			maps.DeleteFunc(o.flows, func(_ orderKey, f *orderFlow) bool { return len(f.wait) == 0 })
 		}
 		f = &orderFlow{}
 		o.flows[key] = f
@@ -161,13 +172,50 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 		kept := append([]byte(nil), packets...)
 		f.wait[t.Seq] = kept
 		f.push(t.Seq)
-		o.bytes += charge(kept)
+		o.hold(charge(kept))
 		o.held++
-		for len(f.wait) > 0 && (o.bytes > o.max || len(f.wait) > orderTrainsMax) {
+		for len(f.wait) > 0 && (o.bytes > o.most() || len(f.wait) > orderTrainsMax) {
 			o.giveUp(f, deliver)
 		}
 	}
 	o.watch(now, f)
+}
+
+// OrderRoom bounds the memory of the packet trains that wait in several Orders. While trains with
+// more than 32 MiB wait, each Order with waiting trains may have an equal share of 32 MiB. Only the
+// goroutine that uses the Orders may use the OrderRoom.
+type OrderRoom struct {
+	bytes  int
+	orders int // Orders in which packet trains wait
+}
+
+// Admit makes an Order without waiting trains share the memory of the OrderRoom.
+func (r *OrderRoom) Admit(o *Order) { o.room = r }
+
+// Remove ends the use of an Order's memory. The waiting trains of the Order are dropped. The caller
+// must not use the Order afterwards.
+func (r *OrderRoom) Remove(o *Order) { o.hold(-o.bytes) }
+
+// The method "hold" adds n bytes to the memory of the waiting packet trains. A negative n gives
+// memory back.
+func (o *Order) hold(n int) {
+	if r := o.room; r != nil {
+		r.bytes += n
+		if o.bytes == 0 && n > 0 {
+			r.orders++
+		} else if o.bytes > 0 && o.bytes+n == 0 {
+			r.orders--
+		}
+	}
+	o.bytes += n
+}
+
+// The method "most" returns the number of bytes that may wait.
+func (o *Order) most() int {
+	if o.room == nil || o.room.bytes <= orderRoomBytes {
+		return o.max
+	}
+	return min(o.max, orderRoomBytes/o.room.orders)
 }
 
 // watch records the first gap in the train numbers of a flow, if packet trains of the flow wait and
@@ -186,7 +234,7 @@ func (o *Order) watch(now mono.Time, f *orderFlow) {
 
 // When the list of gaps in train numbers has gapsMax elements, Order removes from the list those
 // gaps whose missing packet trains have arrived.
-const gapsMax = 4 * orderFlowsMax
+const gapsMax = 2 * orderFlowsMax
 
 // The method "earlier" reports whether element i of the heap has a smaller train number than
 // element j. The train numbers in a heap can wrap around, but span at most half of the number
@@ -227,7 +275,7 @@ func (o *Order) follow(f *orderFlow, deliver func([]byte)) {
 		packets := f.wait[f.next]
 		delete(f.wait, f.next)
 		f.pop()
-		o.bytes -= charge(packets)
+		o.hold(-charge(packets))
 		o.held--
 		deliver(packets)
 		f.next++

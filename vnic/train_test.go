@@ -1,6 +1,7 @@
 package vnic
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -75,8 +76,94 @@ func TestOrderMemory(t *testing.T) {
 	}
 	head := make([]byte, TrainHeaderBytes)
 	(&Train{Seq: 7, VESW: 3}).Put(head)
-	if _, _, err := ParseTrain(head); err == nil {
+	if _, _, err := ParseTrain(head); !errors.Is(err, ErrLength) {
 		t.Error("a train without packets")
+	}
+	full := append(head, 1)
+	(&Train{VESW: 3, Entropy: TrainFlows}).Put(full)
+	if _, _, err := ParseTrain(full); !errors.Is(err, ErrLength) {
+		t.Error("an entropy that no host sends")
+	}
+	if n := testing.AllocsPerRun(10, func() { _, _, _ = ParseTrain(nil) }); n > 0 {
+		t.Errorf("%v allocations for a malformed train", n)
+	}
+}
+
+// TestOrderOfLateFlow: a flow that begins after very many others keeps its order.
+func TestOrderOfLateFlow(t *testing.T) {
+	o := NewOrder(10 * time.Millisecond)
+	for i := range uint32(orderFlowsMax) {
+		o.Take(1, Train{VESW: uint16(i / TrainFlows), Entropy: uint16(i % TrainFlows)}, []byte("x"),
+			func([]byte) {})
+	}
+	var got []string
+	deliver := func(b []byte) { got = append(got, string(b)) }
+	late := Train{VESW: VESWMax, Entropy: 7}
+	for _, seq := range []uint32{2, 1, 0} {
+		late.Seq = seq
+		o.Take(2, late, fmt.Append(nil, seq), deliver)
+	}
+	if fmt.Sprint(got) != "[0 1 2]" || len(o.flows) > orderFlowsMax {
+		t.Errorf("the order is %q; %d flows", got, len(o.flows))
+	}
+	got = nil
+	again := Train{Seq: 1} // of a flow that is forgotten
+	o.Take(3, again, []byte("1"), deliver)
+	o.Expire(o.Deadline(), deliver)
+	again.Seq = 2
+	o.Take(4, again, []byte("2"), deliver)
+	if fmt.Sprint(got) != "[1 2]" || o.Skipped != 1 {
+		t.Errorf("a forgotten flow is delivered as %q, skipped %d", got, o.Skipped)
+	}
+}
+
+// TestOrderRoom: many peers with many waiting trains share the memory, and a peer that begins later
+// has its share.
+func TestOrderRoom(t *testing.T) {
+	var room OrderRoom
+	const peers, trainBytes = 20, 64 << 10
+	var orders []*Order
+	for range peers {
+		o := NewOrder(time.Second)
+		room.Admit(o)
+		orders = append(orders, o)
+	}
+	seq := uint32(1)
+	fill := func(o *Order) {
+		for range orderBytesMax / trainBytes {
+			o.Take(1, Train{Seq: seq}, make([]byte, trainBytes), func([]byte) {})
+			seq += 2
+		}
+	}
+	for range 2 {
+		for _, o := range orders {
+			fill(o)
+		}
+	}
+	sum, held := 0, 0
+	for _, o := range orders {
+		sum += o.bytes
+		held += o.held
+	}
+	if sum != room.bytes || sum > orderRoomBytes+peers*trainBytes || held < peers {
+		t.Errorf("%d trains of %d peers wait with %d bytes; counted %d", held, peers, sum, room.bytes)
+	}
+	for _, o := range orders {
+		room.Remove(o)
+	}
+	if room != (OrderRoom{}) {
+		t.Errorf("after the end of all peers: %+v", room)
+	}
+	one := NewOrder(time.Second)
+	room.Admit(one)
+	if fill(one); one.bytes < orderBytesMax/2 {
+		t.Errorf("a single peer has %d bytes", one.bytes)
+	}
+	for one.held > 0 {
+		one.Expire(one.Deadline(), func([]byte) {})
+	}
+	if room != (OrderRoom{}) {
+		t.Errorf("after all have been delivered: %+v", room)
 	}
 }
 

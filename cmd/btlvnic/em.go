@@ -28,6 +28,10 @@ import (
 // because editors write in several steps.
 const emSettle = 50 * time.Millisecond
 
+// tellEvery is the minimum time between two looks at the states of all hosts. Any host can cause
+// passes of the manager without a pause.
+const tellEvery = 100 * time.Millisecond
+
 // emBytesMax is the largest size of the manager's file in bytes.
 const emBytesMax = 64 << 20
 
@@ -74,7 +78,8 @@ type manager struct {
 	ended   chan struct{}
 	start   time.Time
 	logged  map[string]*hostLog
-	text    []byte // content of the file as read last, owned by watch
+	tellAt  mono.Time // earliest time of the next call of tell
+	text    []byte    // content of the file as read last, owned by watch
 }
 
 // Run is called by kong.
@@ -158,8 +163,9 @@ func (m *manager) loop(ctx context.Context) error {
 				more = false
 			}
 		}
-		m.tell()
-		if d := min(m.station.Deadline().Sub(m.now()), time.Second); n == 0 && d > 0 {
+		now := m.now()
+		next := m.tellDue(now).Min(m.station.Deadline())
+		if d := min(next.Sub(now), time.Second); n == 0 && d > 0 {
 			if err := m.module.Wait(d); err != nil {
 				return err
 			}
@@ -173,6 +179,17 @@ func (m *manager) loop(ctx context.Context) error {
 type hostLog struct {
 	state string
 	lines bounded.Rate
+}
+
+// tellDue calls tell, unless tell was called less than tellEvery ago. The result of tellDue is the
+// time at which the caller must call tellDue again, or mono.Never if tell was called.
+func (m *manager) tellDue(now mono.Time) mono.Time {
+	if now < m.tellAt {
+		return m.tellAt
+	}
+	m.tellAt = now.Add(tellEvery)
+	m.tell()
+	return mono.Never
 }
 
 // tell logs the changes of the hosts' states.

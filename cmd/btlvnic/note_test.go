@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"gobtl/internal/bounded"
+	"gobtl/internal/mono"
+	"gobtl/vnic"
 )
 
 // TestNoteOfFlappingHost checks that a host whose state changes again and again does not fill the
@@ -34,6 +36,34 @@ func TestNoteOfFlappingHost(t *testing.T) {
 			t.Errorf("%d lines about the liar: %s", n, text)
 		}
 	})
+}
+
+// TestTellRarely checks that passes in close succession do not look at the states of all hosts each
+// time, and that no state is forgotten.
+func TestTellRarely(t *testing.T) {
+	m := &manager{
+		logged: make(map[string]*hostLog), core: vnic.NewManager(vnic.ManagerConfig{Name: "m"}),
+	}
+	plan := func(hosts ...vnic.PlanHost) {
+		p := &vnic.Plan{Hosts: hosts}
+		if err := p.Complete(); err != nil {
+			t.Fatal(err)
+		}
+		m.core.SetPlan(p)
+	}
+	a, b := vnic.PlanHost{Name: "a", LID: 1}, vnic.PlanHost{Name: "b", LID: 2}
+	plan(a)
+	if next := m.tellDue(1); next != mono.Never || m.logged["a"] == nil {
+		t.Fatalf("the first pass: next %v", next)
+	}
+	plan(a, b)
+	next := m.tellDue(2)
+	if next != mono.Time(1).Add(tellEvery) || m.logged["b"] != nil {
+		t.Fatalf("the second pass: next %v", next)
+	}
+	if m.tellDue(next) != mono.Never || m.logged["b"] == nil {
+		t.Error("the state of a host is forgotten")
+	}
 }
 
 // TestBlockedTerminal checks that a progress loop does not wait for standard error that accepts

@@ -143,6 +143,48 @@ func TestHostileManagement(t *testing.T) {
 		refused, after.Strangers-before.Strangers, m)
 }
 
+var pingLoss = regexp.MustCompile(`([0-9.]+)% packet loss`)
+
+// TestDeadMembers: members without power do not stop the frames between the others. The kernel
+// keeps up to 208 KiB of datagrams for each neighbour that does not answer ARP, and they count
+// towards the send buffer (2 MiB) of the agent's socket: ten dead hosts fill it. Here one dead host
+// with the queue of twenty stands for twenty.
+func TestDeadMembers(t *testing.T) {
+	l := newLab(t, 1700)
+	l.up(blue("", "a", "b", "c"))
+	l.ping("a", "10.88.0.2")
+	l.hosts["c"].IP("link set eth0 down")
+	l.eventually("host a finds host c silent", func() bool {
+		var s struct{ Silent []uint32 }
+		l.show("a", "agent", &s)
+		return slices.Equal(s.Silent, []uint32{3})
+	})
+	a := l.hosts["a"]
+	a.Sysctl("net/ipv4/neigh/eth0/unres_qlen_bytes", strconv.Itoa(20*212992))
+	a.IP("neigh flush to 10.77.0.3 dev eth0")
+	for i := range 10 { // a ping without answers sends 100 frames a second
+		l.start(fmt.Sprint("flood", i), a.Command("ping", "-b", "-q", "-i", "0.001", "-s", "1400", "-w",
+			"30", "10.88.0.255"))
+	}
+	out, err := l.try("a", "ping", "-q", "-c", "100", "-i", "0.1", "-W", "1", "10.88.0.2")
+	m := pingLoss.FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	loss, _ := strconv.ParseFloat(m[1], 64) // it is made of digits
+	dropped := l.counters("a", 1)["tx_fifo_errors"]
+	t.Logf("%v %% of the pings are lost, %d copies to the dead host dropped", loss, dropped)
+	if loss > 5 || dropped == 0 {
+		t.Errorf("%v %% of the pings between living hosts are lost; %d copies to the dead host are "+
+			"dropped", loss, dropped)
+	}
+	l.hosts["c"].IP("link set eth0 up")
+	l.eventually("frames go to host c again", func() bool {
+		_, err := l.try("a", "ping", "-q", "-c", "1", "-W", "1", "10.88.0.3")
+		return err == nil
+	})
+}
+
 // state is what must not change, and what counts.
 type state struct {
 	Strangers  uint64 `json:"management_strangers"`

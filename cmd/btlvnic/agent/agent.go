@@ -70,6 +70,7 @@ type Agent struct {
 	mates      map[uint32]*peer
 	byEnd      map[*btl.Endpoint]*peer
 	ordered    OrderReport // counts of peers that are gone
+	waits      vnic.OrderRoom
 
 	ops      chan func()
 	sleeping atomic.Bool
@@ -82,13 +83,19 @@ type Agent struct {
 	paths   map[uint32]*vnic.PathSearch // to the hosts with which ports exchange datagrams, by LID
 	pathsAt mono.Time                   // time of the next probes
 	sized   chan sizeProbe              // received size probes and answers
-	doubted atomic.Bool                 // the operating system has refused a packet as too large
+	doubted atomic.Bool                 // see doubt
 	doubtAt mono.Time                   // earliest time of probes because of "doubted"
 	asks    []vnic.SizeProbe            // memory of the method measure
+
+	silent         atomic.Pointer[map[uint32]bool] // hosts that answer no probes, by LID; nil: none
+	silenceChanged bool                            // "silent" does not have the latest changes
+	rare           rate                            // see rareProbes
+	strangers      vnic.Counts                     // trains that no port gets
 
 	lookAt, dialAt mono.Time
 	kept           map[uint8]*tap.Device // open devices that no port uses
 	refused        string                // the latest reason why the manager refuses this host
+	untold         bool                  // the log does not have the latest reason
 	// refusalLines and proofLines bound the log lines that a manager can cause.
 	refusalLines, proofLines bounded.Rate
 }
@@ -349,6 +356,7 @@ func (a *Agent) control(ctx context.Context) error {
 				return err
 			}
 			a.look(now)
+			a.tellAgain()
 		}
 		a.applyChanges()
 		if now >= a.dialAt {
@@ -440,52 +448,4 @@ func (a *Agent) runOps() (n int) {
 		}
 	}
 	return n
-}
-
-// tellRefusal logs the reason why the manager does not accept this host, once for each new reason.
-// A manager can change the reason as often as it likes, and the number of lines in a second is
-// bounded.
-func (a *Agent) tellRefusal() {
-	text := a.refusal()
-	if text != "" && text != a.refused {
-		a.limitedf(&a.refusalLines, "%s", text)
-	}
-	a.refused = text
-}
-
-// The method refusal returns the reason why the manager does not accept this host, or an empty
-// string if the manager accepts the host.
-func (a *Agent) refusal() string {
-	switch status := a.core.Refused(); status {
-	case vnic.StatusOK:
-		return ""
-	case vnic.StatusInvalid:
-		return fmt.Sprintf("the manager does not know host %q: its file has no such [[host]] (--host)",
-			a.cfg.Host)
-	case vnic.StatusUnproven:
-		return fmt.Sprintf("the manager sees host %q at another address than the one that it tells, or "+
-			"its datagrams do not arrive there: give it the address that the manager sees (--node), and "+
-			"let UDP through between the two", a.cfg.Host)
-	case vnic.StatusVersion:
-		return fmt.Sprintf("the manager proves the addresses of host %q in a way that this agent does "+
-			"not know: give both the same version of btlvnic", a.cfg.Host)
-	case vnic.StatusBusy:
-		return fmt.Sprintf("the manager has another host %q, or one at the same addresses, connected "+
-			"already; it is tried again", a.cfg.Host)
-	default:
-		return fmt.Sprintf("the manager refuses host %q: status %#x", a.cfg.Host, uint16(status))
-	}
-}
-
-// limitedf logs an event that another host can cause as often as it likes.
-func (a *Agent) limitedf(lines *bounded.Rate, format string, args ...any) {
-	if before, ok := lines.Allow(); ok {
-		a.notef("%s%s", before, fmt.Sprintf(format, args...))
-	}
-}
-
-func (a *Agent) notef(format string, args ...any) {
-	if a.cfg.Log != nil {
-		a.cfg.Log(format, args...)
-	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gobtl/btl"
 	"gobtl/fabric"
 	_ "gobtl/fabric/udp"
 	"gobtl/internal/bounded"
@@ -131,6 +132,54 @@ func TestSlowMember(t *testing.T) {
 	offer(a, port, 2, 1, 60)
 	if n := port.trainsLost[vnic.TxNoPeer]; n < waiting+1 {
 		t.Error("a train to nobody is not counted")
+	}
+}
+
+// TestTrainsOfStrangers: a train costs nothing before its sender is known, because anybody can send
+// hundreds of them in a datagram.
+func TestTrainsOfStrangers(t *testing.T) {
+	a, ep := newAgent(t), new(btl.Endpoint)
+	good := append(make([]byte, vnic.TrainHeaderBytes), 1)
+	for _, data := range [][]byte{nil, good} {
+		a.strangers = vnic.Counts{}
+		n := testing.AllocsPerRun(100, func() { a.takeTrain(ep, vnic.TagTrain, data) })
+		if n > 0 || a.strangers[vnic.RxForged] != 101 || a.local.now != 0 {
+			t.Errorf("%d bytes: %v allocations, %d of 101 counted, clock %v", len(data), n,
+				a.strangers[vnic.RxForged], a.local.now)
+		}
+	}
+}
+
+// TestMalformedTrains: the connection of a peer with many malformed trains ends. A train for a
+// switch of other hosts leaves no flow behind.
+func TestMalformedTrains(t *testing.T) {
+	a, other := newAgent(t), newAgent(t)
+	p := a.mate(2, other.module.Name())
+	other.mate(1, a.module.Name())
+	passes(t, func() bool { return p.ep.Connected() }, a, other)
+	ep := p.ep
+	train := append(make([]byte, vnic.TrainHeaderBytes), 1)
+	for vesw := range uint16(100) {
+		(&vnic.Train{Seq: 1, VESW: vesw}).Put(train)
+		a.takeTrain(ep, vnic.TagTrain, train)
+	}
+	if n := a.strangers[vnic.RxBadVESW]; n != 100 || p.order.Early != 0 {
+		t.Errorf("of 100 trains for other switches %d are counted, %d wait", n, p.order.Early)
+	}
+	for range malformedMax - 1 {
+		a.takeTrain(ep, vnic.TagTrain, nil)
+	}
+	if !ep.Connected() || p.ep != ep {
+		t.Fatal("a few malformed trains end a connection")
+	}
+	a.takeTrain(ep, vnic.TagTrain, nil)
+	passes(t, func() bool { return p.ep == nil }, a, other)
+	if n := a.strangers[vnic.RxMalformed]; n != malformedMax || ep.Connected() {
+		t.Errorf("%d malformed trains are counted, connected %v", n, ep.Connected())
+	}
+	p.retry = 0
+	if a.connect(clock(), p); p.ep == nil || p.malformed != 0 {
+		t.Error("the next connection begins with the malformed trains of the last one")
 	}
 }
 
@@ -572,8 +621,8 @@ func TestFullSendQueue(t *testing.T) {
 	s.link.ep, s.link.seen = full, a.peers.Load()
 	s.byLID[7] = []fabric.Addr{0}
 	free := len(s.free)
-	s.probeSize(7, vnic.SizeAsks, vnic.SizeProbe{Bytes: 1232, Number: 1})
-	s.probeSize(7, vnic.SizeTells, vnic.SizeProbe{Bytes: vnic.SizeProbeBytes, Number: 1})
+	s.probeSize(1, 7, vnic.SizeAsks, vnic.SizeProbe{Bytes: 1232, Number: 1})
+	s.probeSize(1, 7, vnic.SizeTells, vnic.SizeProbe{Bytes: vnic.SizeProbeBytes, Number: 1})
 	err := s.prove(other.receivers[0].link.ep.Name(), make([]byte, vnic.ProofBytes))
 	if full.posts != 3 || err != nil || len(s.free) != free {
 		t.Errorf("3 packets are tried %d times, error %v; %d of %d buffers are free", full.posts, err,
@@ -605,9 +654,13 @@ func TestLogOfRefusalReasons(t *testing.T) {
 		}
 		refuse(1000)
 		time.Sleep(time.Second)
-		refuse(1)
+		for range 3 { // the reason stays, and is told once
+			a.tellAgain()
+			a.tellRefusal()
+		}
 		left := fmt.Sprint(1000-bounded.LinesPerSecond, " more like this")
-		if n := len(lines); n != bounded.LinesPerSecond+1 || !strings.Contains(lines[n-1], left) {
+		if n := len(lines); n != bounded.LinesPerSecond+1 || !strings.Contains(lines[n-1], left) ||
+			!strings.HasSuffix(lines[n-1], a.refusal()) {
 			t.Errorf("%d lines, the last %q", n, lines[n-1])
 		}
 	})

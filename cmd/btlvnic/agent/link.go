@@ -5,7 +5,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -122,23 +121,21 @@ func (b *bell) hush() {
 	_, _ = unix.Read(b.fd, count[:])
 }
 
-// post sends a batch of packets, and calls lost for each packet that it cannot send. If the send
-// queue is full, post waits briefly and then drops the remaining packets.
-func (e *endpoint) post(sends []fabric.Send, lost func(i int, err error)) {
-	for done, tries := 0, 0; done < len(sends); {
+// post sends a batch of packets, and calls lost for each packet that the fabric refuses. If the
+// send queue is full, post does not wait, and returns the number of packets that are done.
+func (e *endpoint) post(sends []fabric.Send, lost func(i int, err error)) (done int) {
+	for done < len(sends) {
 		n, err := e.ep.Post(sends[done:])
 		done += n
 		switch {
-		case done == len(sends):
-			return
-		case errors.Is(err, fabric.ErrAgain) && tries < postTries:
-			tries++
-			time.Sleep(postPause)
+		case done == len(sends) || errors.Is(err, fabric.ErrAgain):
+			return done
 		case err != nil:
 			lost(done, err)
 			done++
 		}
 	}
+	return done
 }
 
 // The method offer sends one packet, and returns an error if it cannot send the packet. If the send
@@ -149,10 +146,5 @@ func (e *endpoint) offer(one fabric.Send) error {
 	}
 	return nil
 }
-
-const (
-	postTries = 50
-	postPause = 100 * time.Microsecond
-)
 
 func (b *bell) close() { unix.Close(b.fd) }

@@ -28,6 +28,18 @@ const sizedWaiting = 256
 // refuses each large packet if the MTU of the network device is below pathFloorBytes.
 const doubtPause = time.Second
 
+// sizesMax is the maximum number of size probes and answers of one host that a receiver handles in
+// a second. Other agents send fewer than 300.
+const sizesMax = 512
+
+// doubt makes the control thread probe all paths, because the operating system has refused a
+// packet as too large, or has no room for packets. Any thread may call doubt.
+func (a *Agent) doubt() {
+	if !a.doubted.Swap(true) {
+		a.wake()
+	}
+}
+
 // sizeProbed handles a size probe on a receiving thread.
 func (a *Agent) sizeProbed(p sizeProbe) {
 	select {
@@ -67,32 +79,50 @@ func (a *Agent) findPaths(now mono.Time) {
 		}
 	}
 	a.usePaths()
+	a.tellSilent()
+}
+
+// hearSizes handles the received size probes and answers. The result changed of hearSizes is true
+// if the largest packet of a path has changed.
+func (a *Agent) hearSizes(now mono.Time) (n int, changed bool) {
+	for n < sizedWaiting {
+		var p sizeProbe
+		select {
+		case p = <-a.sized:
+		default:
+			return n, changed
+		}
+		n++
+		switch s := a.paths[p.from]; {
+		case p.kind == vnic.SizeAsks:
+			a.senders[0].probeSize(now, p.from, vnic.SizeTells, vnic.SizeProbe{
+				Bytes: vnic.SizeProbeBytes, Number: p.number,
+			})
+		case p.kind == vnic.SizeTells && s != nil:
+			was := s.Silent()
+			changed = s.Answered(now, p.number) || changed
+			a.silenceChanged = a.silenceChanged || s.Silent() != was
+			a.pathsAt = a.pathsAt.Min(s.Due())
+		}
+	}
+	return n, changed
 }
 
 // measure sends the size probes that are due, and handles the received ones.
 func (a *Agent) measure(now mono.Time) (n int) {
-	changed := false
-	for range sizedWaiting {
-		select {
-		case p := <-a.sized:
-			n++
-			switch s := a.paths[p.from]; {
-			case p.kind == vnic.SizeAsks:
-				a.senders[0].probeSize(p.from, vnic.SizeTells, vnic.SizeProbe{
-					Bytes: vnic.SizeProbeBytes, Number: p.number,
-				})
-			case p.kind == vnic.SizeTells && s != nil:
-				changed = s.Answered(now, p.number) || changed
-				a.pathsAt = a.pathsAt.Min(s.Due())
-			}
-			continue
-		default:
-		}
-		break
-	}
+	n, changed := a.hearSizes(now)
 	if changed {
 		a.usePaths()
 	}
+	n += a.probePaths(now)
+	if a.silenceChanged {
+		a.tellSilent()
+	}
+	return n
+}
+
+// probePaths sends the size probes that are due.
+func (a *Agent) probePaths(now mono.Time) (n int) {
 	doubted := now >= a.doubtAt && a.doubted.Swap(false)
 	if now < a.pathsAt && !doubted {
 		return n
@@ -105,9 +135,11 @@ func (a *Agent) measure(now mono.Time) (n int) {
 		if doubted {
 			s.Doubt(now)
 		}
+		was := s.Silent()
 		a.asks = s.Probes(now, a.asks[:0])
+		a.silenceChanged = a.silenceChanged || s.Silent() != was
 		for _, p := range a.asks {
-			a.senders[0].probeSize(lid, vnic.SizeAsks, p)
+			a.senders[0].probeSize(now, lid, vnic.SizeAsks, p)
 			n++
 		}
 		a.pathsAt = a.pathsAt.Min(s.Due())
@@ -146,17 +178,22 @@ func (a *Agent) pathOf(t *vnic.Tables) (bytes int) {
 	return bytes
 }
 
-// probeSize sends a size probe, or an answer to one, to the first receiving address of a host. If
-// the host has no address, if the sender has no buffer, or if the send queue is full, the probe is
-// lost.
-func (s *sender) probeSize(lid uint32, kind uint8, p vnic.SizeProbe) {
+// probeSize sends a size probe, or an answer to one, to the first receiving address of a host. The
+// probe is lost if the host has no address, if the sender has no buffer, or if the send queue is
+// full. It is also lost if the host is silent, the part of the silent hosts in the send buffer is
+// full, and they have got rareProbes in the present second.
+func (s *sender) probeSize(now mono.Time, lid uint32, kind uint8, p vnic.SizeProbe) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if seen := s.agent.peers.Load(); seen != s.link.seen {
+	if seen := s.agent.peers.Load(); seen != s.link.seen && len(s.batch) == 0 {
 		s.learn(seen)
 	}
 	addrs := s.byLID[lid]
 	if len(addrs) == 0 || s.reap() != nil || len(s.free) == 0 { // the sender's thread tells errors
+		return
+	}
+	s.quiet.known = false
+	if !s.quiet.admits(lid, kernelBytes(p.Bytes)) && !s.agent.rare.take(now, rareProbes) {
 		return
 	}
 	buf := s.free[len(s.free)-1]

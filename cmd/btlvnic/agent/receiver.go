@@ -6,6 +6,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -200,10 +201,13 @@ type receiver struct {
 	out  [pollBatch]fabric.Completion
 	bufs []fabric.Buf
 	stop bool
+
+	sizes     map[uint32]int // by LID: size probes and answers of a host in the present second
+	sizesFrom mono.Time      // start of the present second
 }
 
 func newReceiver(a *Agent, link *endpoint) (*receiver, error) {
-	r := &receiver{link: link}
+	r := &receiver{link: link, sizes: make(map[uint32]int)}
 	r.init(a)
 	for b := range fabric.Buf(link.arena.Len()) {
 		r.bufs = append(r.bufs, b)
@@ -272,7 +276,7 @@ func (r *receiver) pass() (n int, stop bool, err error) {
 		}
 		from := r.lids[c.From]
 		if kind, number, ok := vnic.ParseSizeProbe(mem[:c.Len]); ok && from != 0 {
-			r.agent.sizeProbed(sizeProbe{from, kind, number})
+			r.sizeProbed(sizeProbe{from, kind, number})
 			continue
 		}
 		r.packet(from, mem[:c.Len])
@@ -283,6 +287,18 @@ func (r *receiver) pass() (n int, stop bool, err error) {
 		r.bufs = r.bufs[:copy(r.bufs, r.bufs[took:])]
 	}
 	return n, false, err
+}
+
+// sizeProbed passes a size probe to the control thread, unless its host has sent too many in the
+// present second.
+func (r *receiver) sizeProbed(p sizeProbe) {
+	if r.now.Sub(r.sizesFrom) >= time.Second {
+		clear(r.sizes)
+		r.sizesFrom = r.now
+	}
+	if r.sizes[p.from]++; r.sizes[p.from] <= sizesMax {
+		r.agent.sizeProbed(p)
+	}
 }
 
 // learn replaces the known addresses of the senders of other hosts.

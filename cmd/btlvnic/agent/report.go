@@ -45,6 +45,7 @@ type HostReport struct {
 	Strangers  uint64          `json:"management_strangers"`
 	TrainsLost uint64          `json:"trains_lost"`
 	Trains     OrderReport     `json:"trains"`
+	Silent     []uint32        `json:"silent"` // LIDs of the hosts that answer no probes of sizes
 	Ports      []PortReport    `json:"ports"`
 }
 
@@ -99,7 +100,14 @@ func (a *Agent) Report(ctx context.Context) (r HostReport, err error) {
 			Connected: a.station.Connected() > 0, Leased: leased, Management: a.core.Stats,
 			Refused: a.refusal(), Strangers: a.station.Strangers,
 			TrainsLost: a.trainsLost.Load(), Trains: a.orders(), Ports: []PortReport{},
+			Silent: []uint32{},
 		}
+		for lid, s := range a.paths {
+			if s.Silent() {
+				r.Silent = append(r.Silent, lid)
+			}
+		}
+		slices.Sort(r.Silent)
 		for _, p := range a.ports {
 			if p != nil {
 				r.Ports = append(r.Ports, p.report())
@@ -204,6 +212,9 @@ func (a *Agent) counts(vport uint8) (c vnic.Counts) {
 			c.Add(&r.host.Strangers)
 		}
 		r.mu.Unlock()
+	}
+	if first {
+		c.Add(&a.strangers)
 	}
 	a.local.mu.Lock()
 	c.Add(&p.inlets[len(a.receivers)].in.Counts)

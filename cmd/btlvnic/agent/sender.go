@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +20,10 @@ const (
 	sendBuffers = 1024
 	readBatch   = 64  // frames of a device in one turn
 	postBatch   = 256 // packets sent in one batch
+	// While the send queue is full, a sender tries to send its batch every postPause, and drops the
+	// batch after postTries tries.
+	postTries = 50
+	postPause = 100 * time.Microsecond
 	// frameRoom is the size in bytes of the buffer for one frame from a device.
 	frameRoom = 1<<16 + 256
 )
@@ -45,6 +50,11 @@ type sender struct {
 	outlets []*outlet
 	inject  []injected
 	stop    bool
+	// If the field full is true, the send queue had no room for the batch, and the sender reads no
+	// frames until the batch is sent or dropped. The field tries counts the tries to send the batch.
+	full  bool
+	tries int
+	quiet quietRoom
 
 	bell   *bell
 	splits offload.Splitter
@@ -78,6 +88,8 @@ func newSender(a *Agent, link *endpoint) (*sender, error) {
 		agent: a, link: link, bell: b, frame: make([]byte, frameRoom),
 		refs: make([]uint16, link.arena.Len()), byLID: make(map[uint32][]fabric.Addr),
 	}
+	s.quiet.agent = a
+	s.quiet.backlog, _ = link.ep.(fabric.Backlogger)
 	for i := range fabric.Buf(link.arena.Len()) {
 		s.free = append(s.free, i)
 	}
@@ -91,11 +103,13 @@ func (s *sender) run() error {
 	defer runtime.UnlockOSThread()
 	idle := newIdling()
 	for {
-		n, stop, err := s.pass()
-		if stop || err != nil {
+		n, full, stop, err := s.pass()
+		switch {
+		case stop || err != nil:
 			return err
-		}
-		if idle.over(n) {
+		case full:
+			time.Sleep(postPause) // without the lock
+		case idle.over(n):
 			s.sleep()
 		}
 	}
@@ -109,12 +123,13 @@ func (s *sender) sleep() {
 	}
 }
 
-// pass reads some frames of each device, and sends these frames.
-func (s *sender) pass() (frames int, stop bool, err error) {
+// pass reads some frames of each device, and sends these frames. If the result full is true, the
+// send queue has no room, and the caller must call pass again after postPause.
+func (s *sender) pass() (frames int, full, stop bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stop {
-		return 0, true, nil
+		return 0, false, true, nil
 	}
 	frames, err = s.work()
 	s.fds = append(s.fds[:0], unix.PollFd{Fd: int32(s.bell.fd), Events: unix.POLLIN})
@@ -123,7 +138,7 @@ func (s *sender) pass() (frames int, stop bool, err error) {
 			s.fds = append(s.fds, unix.PollFd{Fd: int32(o.queue.FD()), Events: unix.POLLIN})
 		}
 	}
-	return frames, false, err
+	return frames, s.full, false, err
 }
 
 // The method turn does the work of pass on the thread of a receiver. The method turn avoids the
@@ -134,19 +149,29 @@ func (s *sender) turn() {
 		return // the sender's thread is awake
 	}
 	defer s.mu.Unlock()
-	if !s.stop {
-		_, _ = s.work() // the next call reports a failed fabric
+	if s.stop || s.full { // the sender's thread waits for room
+		return
+	}
+	_, _ = s.work() // the next call reports a failed fabric
+	if s.full {
+		s.bell.ring()
 	}
 }
 
 // work does the work of pass for a caller that holds the lock.
 func (s *sender) work() (frames int, err error) {
-	if p := s.agent.peers.Load(); p != s.link.seen {
-		s.learn(p)
-	}
 	if err := s.reap(); err != nil {
 		return 0, err
 	}
+	if s.full {
+		if s.post(); s.full {
+			return 0, nil
+		}
+	}
+	if p := s.agent.peers.Load(); p != s.link.seen && len(s.batch) == 0 {
+		s.learn(p)
+	}
+	s.quiet.known = false
 	inject := s.inject
 	s.inject = nil // another thread may work while a frame waits
 	for _, i := range inject {
@@ -160,13 +185,16 @@ func (s *sender) work() (frames int, err error) {
 	for _, o := range s.outlets {
 		frames += s.serve(o)
 	}
-	s.post()
+	if !s.full {
+		s.post()
+	}
 	return frames, nil
 }
 
-// serve reads and sends up to readBatch frames of one device.
+// serve reads and sends up to readBatch frames of one device. While the send queue is full, further
+// frames stay in the device's queue.
 func (s *sender) serve(o *outlet) (frames int) {
-	for ; frames < readBatch && o.queue != nil; frames++ {
+	for ; frames < readBatch && o.queue != nil && !s.full; frames++ {
 		h, n, err := o.queue.Read(s.frame)
 		switch {
 		case errors.Is(err, syscall.EIO):
@@ -257,10 +285,7 @@ func (s *sender) packet(dst []byte, h *vnic.Header, i int) []byte {
 // datagrams queues the packets of a frame. A packet to several hosts uses one buffer.
 func (s *sender) datagrams(o *outlet, t *vnic.Tables, d *vnic.Decision) {
 	count := s.splits.Count()
-	if len(s.batch)+count*max(len(t.Members), 1) > postBatch {
-		s.post()
-	}
-	if len(s.free) < count {
+	if !s.full && (len(s.batch)+count*max(len(t.Members), 1) > postBatch || len(s.free) < count) {
 		s.post()
 		_ = s.reap() // the next call reports a failed fabric
 	}
@@ -275,13 +300,19 @@ func (s *sender) datagrams(o *outlet, t *vnic.Tables, d *vnic.Decision) {
 		return
 	}
 	s.free = s.free[:len(s.free)-count]
+	cost := 0
 	for i, b := range bufs {
 		lens[i] = uint32(len(s.packet(s.link.arena.Bytes(b), &d.Header, i)))
+		cost += kernelBytes(int(lens[i]))
 	}
 	to := func(lid uint32) {
 		addrs := s.byLID[lid]
-		if len(addrs) == 0 {
+		switch {
+		case len(addrs) == 0:
 			o.out.Counts.DropTx(vnic.TxNoPeer)
+			return
+		case !s.quiet.admits(lid, cost):
+			o.out.Counts.DropTx(vnic.TxFIFO)
 			return
 		}
 		a := addrs[int(d.Header.Entropy)%len(addrs)]
@@ -311,19 +342,35 @@ func (s *sender) datagrams(o *outlet, t *vnic.Tables, d *vnic.Decision) {
 // 64 KiB, and many packets only if its segments are small.
 const partsMax = 768
 
-// post sends the batch of packets.
+// post sends the batch of packets. If the send queue is full, the rest of the batch waits for the
+// next call, and the last of postTries calls drops it. post does not wait for room, because other
+// threads need the lock.
 func (s *sender) post() {
 	if len(s.batch) == 0 {
 		return
 	}
 	sends := s.batch
-	s.link.post(sends, func(i int, err error) { s.lost(s.owner[i], sends[i], err) })
-	for _, f := range sends {
+	done := s.link.post(sends, func(i int, err error) { s.lost(s.owner[i], sends[i], err) })
+	if done < len(sends) {
+		s.agent.doubt()
+		s.tries++
+	}
+	if s.tries == postTries {
+		for ; done < len(sends); done++ {
+			s.lost(s.owner[done], sends[done], fabric.ErrAgain)
+		}
+	}
+	for _, f := range sends[:done] {
 		if int(f.Len) <= s.link.caps.InjectBytes {
 			s.release(f.Buf)
 		}
 	}
-	s.batch, s.owner = s.batch[:0], s.owner[:0]
+	s.batch = sends[:copy(sends, sends[done:])]
+	s.owner = s.owner[:copy(s.owner, s.owner[done:])]
+	if s.full = len(s.batch) > 0; !s.full {
+		s.tries = 0
+	}
+	s.quiet.known = false
 }
 
 // The method lost counts a packet that could not be sent. If the operating system refuses the
@@ -337,7 +384,7 @@ func (s *sender) lost(o *outlet, f fabric.Send, err error) {
 		return
 	}
 	o.out.Counts.DropTx(vnic.TxOversize)
-	s.agent.doubted.Store(true)
+	s.agent.doubt()
 }
 
 func (s *sender) release(b fabric.Buf) {

@@ -33,6 +33,9 @@ const (
 	// workTime is the time after an acknowledgement for which a peer counts as one that
 	// acknowledges trains.
 	workTime = time.Second
+	// malformedMax is the number of malformed trains of a peer after which its connection ends. Other
+	// agents send none.
+	malformedMax = 16
 )
 
 // train is a message with all packets of one frame, which a sender passes to the control thread.
@@ -150,6 +153,7 @@ type peer struct {
 
 	acked      bool // a train was acknowledged after the latest call of shares
 	worksUntil mono.Time
+	malformed  int // malformed trains on this connection
 }
 
 type flowKey struct {
@@ -206,6 +210,8 @@ func (a *Agent) connect(now mono.Time, p *peer) {
 		return
 	}
 	p.ep, p.next, p.order = ep, make(map[flowKey]uint32), vnic.NewOrder(0)
+	p.malformed = 0
+	a.waits.Admit(p.order)
 	a.byEnd[ep] = p
 }
 
@@ -223,6 +229,7 @@ func (a *Agent) mateEvent(ep *btl.Endpoint, ev btl.Event, _ error) {
 func (a *Agent) endOrder(p *peer) {
 	if p.order != nil {
 		a.ordered.add(p.order)
+		a.waits.Remove(p.order)
 		p.order = nil
 	}
 }
@@ -371,22 +378,31 @@ func (a *Agent) sendTrain(p *peer, tr *train, s share) bool {
 	return true
 }
 
-// takeTrain handles a train that has arrived from another host.
+// takeTrain handles a train that has arrived from another host. Any peer of the module can send
+// hundreds of trains in a datagram, so a train costs little until its sender is known, and until it
+// is known to be for a switch of this host.
 func (a *Agent) takeTrain(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	p := a.byEnd[ep]
+	if p == nil {
+		a.strangers.DropRx(vnic.RxForged)
+		return
+	}
 	t, packets, err := vnic.ParseTrain(data)
+	switch {
+	case err != nil:
+		a.strangers.DropRx(vnic.RxMalformed)
+		if p.malformed++; p.malformed == malformedMax {
+			ep.Abort()
+		}
+		return
+	case !a.local.host.On(t.VESW):
+		a.strangers.DropRx(vnic.RxBadVESW)
+		return
+	}
 	a.local.mu.Lock()
 	defer a.local.mu.Unlock()
 	a.local.now = clock()
-	switch {
-	case err != nil:
-		a.local.host.Strangers.DropRx(vnic.RxMalformed)
-		return
-	case p == nil:
-		a.local.host.Strangers.DropRx(vnic.RxForged)
-		return
-	}
-	p.order.Take(clock(), t, packets, func(b []byte) { a.deliver(p.lid, b) })
+	p.order.Take(a.local.now, t, packets, func(b []byte) { a.deliver(p.lid, b) })
 }
 
 // deliver passes the packets of a train to the receiving parts of the ports.

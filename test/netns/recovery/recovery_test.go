@@ -187,7 +187,7 @@ func result() *Result {
 
 const wantTable = `a machine
 
-Random loss in both directions; two separate tests: a stream of messages of 1 MiB, and a ping-pong of 8 B
+Random loss in both directions, two tests: a stream of messages of 1 MiB, a ping-pong of 8 B
 
                    MB/s  % of 0  resent %  trips  p50 us  p99 us  p99.9 us  max us
 ──────────────────────────────────────────────────────────────────────────────────

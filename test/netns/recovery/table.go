@@ -74,8 +74,7 @@ var layouts = map[string]struct {
 	columns []column
 }{
 	"loss": {
-		"Random loss in both directions; two separate tests: "+
-			"a stream of messages of 1 MiB, and a ping-pong of 8 B",
+		"Random loss in both directions, two tests: a stream of messages of 1 MiB, a ping-pong of 8 B",
 		[]column{
 			{head: "MB/s", key: "goodput_MBps", digits: 1},
 			{head: "% of 0", key: "goodput_MBps", ofSetting: "0 %", digits: 0},

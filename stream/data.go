@@ -78,8 +78,10 @@ func newDataPort(dom fabric.Domain) (*dataPort, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.main, err = d.add(ep, "")
-	return d, err
+	if d.main, err = d.add(ep, ""); err != nil {
+		return d, errors.Join(err, ep.Close())
+	}
+	return d, nil
 }
 
 // endpointConfig requests a large socket buffer, because the kernel drops datagrams when the buffer

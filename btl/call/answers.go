@@ -133,11 +133,12 @@ const (
 	freeAnswerBytes = 2*smallBytes + owedFree*owedOverheadBytes
 )
 
-// Sent answers do not count towards AnswerBytes while they are at most unackedFree bytes together,
-// or at most unackedFreeCount answers. Because some sent answers do not count, a peer can begin its
-// next call before its acknowledgement of the latest answer has arrived.
+// Sent answers do not count towards AnswerBytes while they are at most unackedFree bytes together
+// (the last answers of one stream), or at most unackedFreeCount answers. Because some sent answers
+// do not count, a peer can begin its next call or stream before its acknowledgement of the latest
+// answer has arrived.
 const (
-	unackedFree      = 1 << 20
+	unackedFree      = streamWindow * streamAnswerBytes
 	unackedFreeCount = 1
 )
 

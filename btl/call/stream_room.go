@@ -5,7 +5,8 @@ import "gobtl/btl"
 // The method "reserve" reserves calls for a stream that a client opens, and returns true, or
 // returns false if the limits do not allow the stream. The call that opens the stream does not use
 // the reservation, and ends before the client makes the next call of the stream. If the Node has no
-// running call, the stream is accepted regardless of the limits. One eighth of Total is reserved
+// running call, and no unacknowledged answer of an ended stream, the stream is accepted regardless
+// of the limits. One eighth of Total is reserved
 // for calls outside of streams, and for the first stream of each peer. When the limit for all peers
 // is reached, mayShare decides whether the host of the peer can have one more stream, so that the
 // streams of one host do not exclude other hosts. Of the calls and answers of the peer's ended

@@ -47,9 +47,10 @@ type Config struct {
 	// the hosts of the peers share this limit. When TotalBytes is reached, Send to a peer waits unless
 	// the messages to the peers of its host use less than twice TotalBytes minus the messages to all
 	// peers. Send of one message does not wait for this limit if the messages to this host use none of
-	// it. All unacknowledged messages together use less than twice TotalBytes, and one more message
-	// for each host. The messages to one peer do not count towards this limit while they use at most
-	// 64 KiB, and at most a quarter of Bytes.
+	// it. The messages to one peer do not count towards this limit while they use at most 64 KiB, and
+	// at most a quarter of Bytes. All unacknowledged messages together use less than twice TotalBytes,
+	// these uncounted bytes, and one more message for each host. If a peer does not acknowledge, other
+	// peers of the same host can wait for it.
 	TotalBytes int64
 	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, at most
 	// 1<<40 bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096 bytes

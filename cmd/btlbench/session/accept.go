@@ -122,8 +122,11 @@ func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	}
 	// A client is proven when it has a place, because clients without a place must not fill the
 	// listener.
-	if !conn.Proven() { // the listener replaced the connection meanwhile, and tells the client so
-		s.leave(slot, host, errReplaced)
+	if !conn.Proven() { // the listener replaced the connection meanwhile
+		s.log("client %v refused: busy with other connections", from)
+		s.lock.Lock()
+		s.vacate(slot, host)
+		s.lock.Unlock()
 		return
 	}
 	s.log("client %v", from)
@@ -169,9 +172,6 @@ func (s *Server) enter(run, host string) (slot int, err error) {
 	}
 }
 
-// errReplaced means that the listener has closed a client's connection in favour of a new one.
-var errReplaced = errors.New("busy with other connections")
-
 var errOnce = errors.New("busy with another client, and ends after it (serve --once)")
 
 // hostShare is the part of the places, as a divisor, that no single host can take.
@@ -194,11 +194,9 @@ func (s *Server) admits(run, host string) error {
 	return nil
 }
 
-// The method leave undoes the method enter. All clients of a run connect before the first one
-// leaves, so that the last one to leave ends the run.
-func (s *Server) leave(slot int, host string, err error) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
+// The method vacate gives the place of a client back. The caller of vacate holds the lock of the
+// Server.
+func (s *Server) vacate(slot int, host string) {
 	s.slots = append(s.slots, slot)
 	if s.hosts[host]--; s.hosts[host] == 0 {
 		delete(s.hosts, host)
@@ -206,6 +204,14 @@ func (s *Server) leave(slot int, host string, err error) {
 	close(s.freed)
 	s.freed = make(chan struct{})
 	s.clients--
+}
+
+// The method leave undoes the method enter, and keeps the first error. All clients of a run connect before the first one
+// leaves, so that the last one to leave ends the run.
+func (s *Server) leave(slot int, host string, err error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.vacate(slot, host)
 	s.verdict = cmp.Or(s.verdict, err)
 	if s.Once && s.clients == 0 {
 		select {

@@ -60,6 +60,8 @@ const (
 	// silentRounds is the number of rounds in succession without any answer after which the other
 	// host counts as silent.
 	silentRounds = 5
+	// unsentPause is the time until the next round after a round of which no probe could be sent.
+	unsentPause = time.Millisecond
 )
 
 // usualSizes are the usual datagram sizes of network paths, which are usual MTUs minus the headers
@@ -81,19 +83,30 @@ type PathSearch struct {
 	most   int       // largest packet for this host
 	size   int       // largest packet that the path carries, as far as is known
 	due    mono.Time // of the next round of probes
-	rounds int       // rounds of probes since the latest answered probe of "size"
-	small  int       // answered small probes since the same time
-	missed int       // rounds of probes since the latest answer, at most silentRounds
+	small  int       // answered small probes since the latest answered probe of "size"
 	proven int       // largest answered size below "size" since the same time
+	turn
+	before turn      // before the latest round
+	usual  mono.Time // time of the round that Check has preceded
 	// The numbers of probes contain random bits, so that nobody else can answer. The number of the
 	// small probes is new for each doubt: late answers to earlier probes do not count.
 	secret, smallNumber uint64
 }
 
+// turn holds the fields that a round of probes changes.
+type turn struct {
+	rounds int       // rounds of probes since the latest answered probe of "size"
+	missed int       // rounds of probes since the latest answer, at most silentRounds
+	last   mono.Time // time of the latest round
+	// If the field check is true, the next round is a small probe alone, because of Check. The field
+	// checked is true after such a round until the next one.
+	check, checked bool
+}
+
 // NewPathSearch returns the search for one host. The function "random" must return unpredictable
 // numbers.
 func NewPathSearch(random func() uint64) *PathSearch {
-	return &PathSearch{random: random, secret: random() << 16, missed: silentRounds}
+	return &PathSearch{random: random, secret: random() << 16}
 }
 
 // SetMost sets the size of the largest packet for the host, and reports whether it has changed. As
@@ -105,7 +118,7 @@ func (p *PathSearch) SetMost(now mono.Time, mostBytes int) bool {
 	if p.size == p.most || p.size > mostBytes {
 		p.use(mostBytes)
 	}
-	p.most, p.due = mostBytes, now
+	p.most, p.due, p.check, p.checked = mostBytes, now, false, false
 	return true
 }
 
@@ -116,37 +129,67 @@ func (p *PathSearch) Bytes() (bytes int, less bool) { return p.size, p.size < p.
 // Due returns the time of the next call of Probes.
 func (p *PathSearch) Due() mono.Time { return p.due }
 
-// Silent reports whether the other host has never answered a probe, or has answered no probe of the
-// latest silentRounds rounds. A silent host gets only small probes. One answer ends the silence.
+// Silent reports whether the other host has answered no probe of the latest silentRounds rounds. A
+// new host is thus not silent before its first silentRounds rounds. One answer ends the silence.
 func (p *PathSearch) Silent() bool { return p.missed >= silentRounds }
 
 // Doubt makes the search probe the size in use again, because the operating system has refused a
-// packet as too large, or has no room for packets.
+// packet as too large.
 func (p *PathSearch) Doubt(now mono.Time) {
 	if p.rounds == 0 {
-		p.due = now
+		p.due, p.check, p.checked = now, false, false
 	}
 }
 
-func (p *PathSearch) use(size int) { p.size, p.rounds, p.small, p.proven = size, 0, 0, 0 }
+// Check makes the search look whether the other host is there, by one small probe, because the
+// operating system has no room for packets. If the probe has no answer after 100 ms, the search
+// probes the size in use. Check has no effect while the size in use has no answer.
+func (p *PathSearch) Check(now mono.Time) {
+	if p.rounds == 0 && !p.check && !p.checked && now < p.due {
+		p.check, p.usual, p.due = true, p.due, now
+	}
+}
+
+// Heard tells the search that the other host has sent a packet or has new addresses, and is thus
+// possibly back. The next round is then due 100 ms after the latest one, or earlier. Heard does not
+// end the silence of the other host.
+func (p *PathSearch) Heard() {
+	if p.rounds > doubtRounds {
+		p.due = p.due.Min(p.last.Add(doubtEvery))
+	}
+}
+
+// Unsent tells the search that no probe of the latest call of Probes was sent, because this host has
+// no room for packets. The round does not count, and is due again after 1 ms.
+func (p *PathSearch) Unsent(now mono.Time) {
+	p.turn, p.due = p.before, now.Add(unsentPause)
+}
+
+func (p *PathSearch) use(size int) {
+	p.size, p.rounds, p.small, p.proven, p.check, p.checked = size, 0, 0, 0, false, false
+}
 
 // Probes appends the probes to be sent now to the slice "out", if a round of probes is due.
 func (p *PathSearch) Probes(now mono.Time, out []SizeProbe) []SizeProbe {
 	if now < p.due {
 		return out
 	}
-	doubt := p.rounds > 0
-	if p.rounds == 1 {
-		p.smallNumber = p.random() << 16 // the size 0
+	p.before = p.turn
+	silent, doubt := p.Silent(), p.rounds > 0
+	p.missed, p.last, p.due = min(p.missed+1, silentRounds), now, now.Add(doubtEvery)
+	if p.checked = p.check; p.checked {
+		p.check, p.smallNumber = false, p.random()<<16 // the size 0
+		return append(out, SizeProbe{SizeProbeBytes, p.smallNumber})
 	}
-	if !doubt || !p.Silent() {
+	if p.rounds == 1 {
+		p.smallNumber = p.random() << 16
+	}
+	if !doubt || !silent {
 		out = p.sizes(out, doubt)
 	}
 	if doubt {
 		out = append(out, SizeProbe{SizeProbeBytes, p.smallNumber})
 	}
-	p.missed = min(p.missed+1, silentRounds)
-	p.due = now.Add(doubtEvery)
 	if p.rounds++; p.rounds > doubtRounds {
 		p.due = now.Add(confirmEvery)
 	}
@@ -175,13 +218,15 @@ func (p *PathSearch) sizes(out []SizeProbe, doubt bool) []SizeProbe {
 // Bytes has changed.
 func (p *PathSearch) Answered(now mono.Time, number uint64) bool {
 	size := int(number & 0xffff)
-	known := size == 0 && number == p.smallNumber && p.rounds > 1 ||
+	known := size == 0 && number == p.smallNumber && (p.rounds > 1 || p.checked) ||
 		size > 0 && number == p.secret|uint64(size) && size <= p.most
 	if !known {
 		return false
 	}
 	p.missed = 0
 	switch {
+	case size == 0 && p.checked:
+		p.checked, p.due = false, p.usual
 	case size == 0:
 		if p.small++; p.small >= smallAnswersMax {
 			was := p.size

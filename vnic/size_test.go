@@ -186,13 +186,19 @@ func TestPathSearchReturns(t *testing.T) {
 	}
 }
 
-// TestPathSearchSilence: a host is silent until its first answer, and after some rounds without an
-// answer. It then gets only small probes, and one answer ends the silence.
+// TestPathSearchSilence: a host is silent after some rounds without an answer. It then gets only
+// small probes, and one answer ends the silence.
 func TestPathSearchSilence(t *testing.T) {
 	l := newSizeLab(1472)
-	if !l.p.Silent() {
-		t.Error("a host that has never answered is not silent")
+	l.carries = -1
+	l.run((silentRounds-2)*doubtEvery + 1)
+	if l.p.Silent() {
+		t.Error("a new host is silent")
 	}
+	if l.run(2 * doubtEvery); !l.p.Silent() {
+		t.Error("a new host that answers nothing is not silent")
+	}
+	l.carries = 1472
 	l.run(time.Second)
 	if l.p.Silent() {
 		t.Error("a host that answers is silent")
@@ -220,6 +226,82 @@ func TestPathSearchSilence(t *testing.T) {
 	}
 	if len(l.p.Probes(l.p.Due(), nil)) < 2 {
 		t.Error("a host that answers again gets no probes of its size")
+	}
+}
+
+// TestPathSearchUnsent: rounds of which nothing was sent say nothing about the other host.
+func TestPathSearchUnsent(t *testing.T) {
+	l := newSizeLab(1472)
+	l.run(time.Second)
+	for range 10 * doubtRounds {
+		l.now = l.p.Due()
+		if len(l.p.Probes(l.now, nil)) == 0 {
+			t.Fatal("no probe is due")
+		}
+		l.p.Unsent(l.now)
+		if l.p.Silent() || l.p.Due() != l.now.Add(unsentPause) || l.p.rounds != 0 {
+			t.Fatalf("silent %v, the next round in %v, %d rounds", l.p.Silent(), l.p.Due().Sub(l.now),
+				l.p.rounds)
+		}
+	}
+}
+
+// TestPathSearchCheck: a look for a host costs one small probe while the host answers, and delays no
+// other probe. Without an answer, the usual rounds follow.
+func TestPathSearchCheck(t *testing.T) {
+	l := newSizeLab(1472)
+	l.run(time.Second)
+	usual := l.p.Due()
+	for range 3 {
+		l.now = l.now.Add(time.Second)
+		l.p.Check(l.now)
+		asks := l.p.Probes(l.now, nil)
+		if len(asks) != 1 || asks[0].Bytes != SizeProbeBytes {
+			t.Fatalf("a look sends %v", asks)
+		}
+		if l.p.Answered(l.now, asks[0].Number); l.p.Due() != usual || l.p.missed != 0 {
+			t.Fatalf("the next round is due at %v, want %v; %d missed", l.p.Due(), usual, l.p.missed)
+		}
+		l.p.Answered(l.now, asks[0].Number) // once more
+	}
+	l.carries = -1
+	l.p.Check(l.now)
+	l.run((silentRounds-1)*doubtEvery + 1)
+	if !l.p.Silent() {
+		t.Errorf("a host that does not answer a look is not silent; %d missed", l.p.missed)
+	}
+	rounds := l.p.rounds
+	if l.p.Check(l.now); l.p.check || l.p.rounds != rounds {
+		t.Error("a look has an effect on a silent host")
+	}
+	l.carries = 1472
+	l.run(time.Second)
+	l.p.Check(l.now)
+	l.p.Doubt(l.now)
+	if asks := l.p.Probes(l.now, nil); len(asks) != 1 || asks[0].Bytes != 1472 {
+		t.Errorf("after a look and a doubt the probes are %v", asks)
+	}
+}
+
+// TestPathSearchHeard: a packet of a host that was silent for long makes a probe due soon, as often
+// as all other rounds, and does not end the silence.
+func TestPathSearchHeard(t *testing.T) {
+	l := newSizeLab(1472)
+	l.carries = -1
+	l.run(time.Minute)
+	for range 10 {
+		if l.p.Due().Sub(l.now) <= time.Second {
+			t.Fatalf("the next round is due in %v", l.p.Due().Sub(l.now))
+		}
+		last := l.now
+		for range 100 {
+			l.p.Heard()
+		}
+		if d := l.p.Due().Sub(last); d != doubtEvery || !l.p.Silent() {
+			t.Fatalf("the next round is due %v after the last one, silent %v", d, l.p.Silent())
+		}
+		l.now = l.p.Due()
+		l.p.Probes(l.now, nil)
 	}
 }
 

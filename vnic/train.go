@@ -42,11 +42,11 @@ const TrainFlows = 256
 var errTrain = fmt.Errorf("%w: packet train", ErrLength)
 
 // ParseTrain decodes the header of a packet train. The error of ParseTrain is ErrLength if the
-// train has no packets, is too long, or has a VESW above VESWMax or an Entropy of TrainFlows or
+// train has no packets, is too long, or has a VESW above VESWMax. The Entropy can be TrainFlows or
 // more. NextPacket splits the returned packets.
 func ParseTrain(b []byte) (t Train, packets []byte, err error) {
 	if len(b) <= TrainHeaderBytes || len(b) > TrainBytesMax ||
-		le.Uint16(b[6:]) > VESWMax || le.Uint16(b[4:]) >= TrainFlows {
+		le.Uint16(b[6:]) > VESWMax {
 		return t, nil, errTrain
 	}
 	t = Train{Seq: le.Uint32(b), VESW: le.Uint16(b[6:]), Entropy: le.Uint16(b[4:])}
@@ -96,7 +96,8 @@ const (
 	orderBytesMax    = 8 << 20
 	orderFlowsMax    = VportMax * TrainFlows
 	orderTrainsMax   = 4096 // per flow
-	// orderRoomBytes is the limit above which the Orders of an OrderRoom divide the memory equally.
+	// orderRoomBytes is the limit above which an Order of an OrderRoom keeps no more than an equal
+	// share of these bytes.
 	orderRoomBytes = 32 << 20
 	// orderTrainBytes is the size of the bookkeeping memory that Order counts for each waiting packet
 	// train, in addition to the packets.
@@ -181,9 +182,12 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 	o.watch(now, f)
 }
 
-// OrderRoom bounds the memory of the packet trains that wait in several Orders. While trains with
-// more than 32 MiB wait, each Order with waiting trains may have an equal share of 32 MiB. Only the
-// goroutine that uses the Orders may use the OrderRoom.
+// OrderRoom limits the memory of the packet trains that wait in several Orders. If trains with more
+// than 32 MiB wait after a call of Take that keeps its train, the Order of this call keeps at most an
+// equal share of 32 MiB; the others keep what they have until their next Take or Expire. A number of
+// n Orders, more than four, together keep at most (1 + ln(n/4)) times 32 MiB, and one train each:
+// with 1000 Orders, less than 7 times 32 MiB. Only the goroutine that uses the Orders may use the
+// OrderRoom.
 type OrderRoom struct {
 	bytes  int
 	orders int // Orders in which packet trains wait

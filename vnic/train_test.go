@@ -3,6 +3,7 @@ package vnic
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -81,8 +82,8 @@ func TestOrderMemory(t *testing.T) {
 	}
 	full := append(head, 1)
 	(&Train{VESW: 3, Entropy: TrainFlows}).Put(full)
-	if _, _, err := ParseTrain(full); !errors.Is(err, ErrLength) {
-		t.Error("an entropy that no host sends")
+	if tr, _, err := ParseTrain(full); err != nil || tr.Entropy != TrainFlows {
+		t.Errorf("an entropy that no host sends: %+v, %v", tr, err)
 	}
 	if n := testing.AllocsPerRun(10, func() { _, _, _ = ParseTrain(nil) }); n > 0 {
 		t.Errorf("%v allocations for a malformed train", n)
@@ -135,9 +136,14 @@ func TestOrderRoom(t *testing.T) {
 			seq += 2
 		}
 	}
-	for range 2 {
+	for i := range 2 {
 		for _, o := range orders {
 			fill(o)
+		}
+		// No Order but the last has got a train since all others wait.
+		most := int(orderRoomBytes*(1+math.Log(peers/4))) + peers*trainBytes
+		if i == 0 && (room.bytes > most || room.bytes < 2*orderRoomBytes) {
+			t.Errorf("%d bytes wait after the first trains, want at most %d", room.bytes, most)
 		}
 	}
 	sum, held := 0, 0

@@ -85,12 +85,15 @@ type Agent struct {
 	sized   chan sizeProbe              // received size probes and answers
 	doubted atomic.Bool                 // see doubt
 	doubtAt mono.Time                   // earliest time of probes because of "doubted"
+	stuckAt mono.Time                   // earliest time of probes because of "stuck"
 	asks    []vnic.SizeProbe            // memory of the method measure
 
 	silent         atomic.Pointer[map[uint32]bool] // hosts that answer no probes, by LID; nil: none
+	stuck          atomic.Pointer[map[uint32]bool] // LIDs of hosts for a look (see stick), or nil
 	silenceChanged bool                            // "silent" does not have the latest changes
-	rare           rate                            // see rareProbes
-	strangers      vnic.Counts                     // trains that no port gets
+	rareAsks       rareRate                        // guarded by the lock of the first sender
+	rareTells      rareRate                        // likewise
+	strangers      vnic.Counts                     // trains that no port gets; each counts once
 
 	lookAt, dialAt mono.Time
 	kept           map[uint8]*tap.Device // open devices that no port uses
@@ -376,22 +379,32 @@ func (a *Agent) control(ctx context.Context) error {
 
 // park sleeps until the control thread may have work to do.
 func (a *Agent) park(now, next mono.Time) error {
+	a.sleeping.Store(true)
+	defer a.sleeping.Store(false)
+	d := a.rest(now, next)
+	if d <= 0 || len(a.trains)+len(a.ops)+len(a.failed)+len(a.challenges)+len(a.sized) > 0 {
+		return nil
+	}
+	return a.module.Wait(d)
+}
+
+// The method rest returns the time until the control thread has work to do. The field sleeping must
+// be set: other threads that cause work during or after rest then wake the control thread.
+func (a *Agent) rest(now, next mono.Time) time.Duration {
 	next = next.Min(a.station.Deadline()).Min(a.lookAt).Min(a.dialAt).Min(a.pathsAt)
+	if a.doubted.Load() {
+		next = next.Min(a.doubtAt)
+	}
+	if a.stuck.Load() != nil {
+		next = next.Min(a.stuckAt)
+	}
 	d := min(next.Sub(now), parkMax)
 	for _, p := range a.mates {
 		if p.full {
 			d = min(d, time.Millisecond)
 		}
 	}
-	if d <= 0 {
-		return nil
-	}
-	a.sleeping.Store(true)
-	defer a.sleeping.Store(false)
-	if len(a.trains)+len(a.ops)+len(a.failed)+len(a.challenges)+len(a.sized) > 0 {
-		return nil
-	}
-	return a.module.Wait(d)
+	return d
 }
 
 // wake ends the sleep of the control thread, and has no effect on a running thread.

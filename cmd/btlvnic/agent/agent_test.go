@@ -151,7 +151,8 @@ func TestTrainsOfStrangers(t *testing.T) {
 }
 
 // TestMalformedTrains: the connection of a peer with many malformed trains ends. A train for a
-// switch of other hosts leaves no flow behind.
+// switch of other hosts leaves no flow behind. Neither does a train with a large entropy, which a
+// later version could send, and which ends no connection.
 func TestMalformedTrains(t *testing.T) {
 	a, other := newAgent(t), newAgent(t)
 	p := a.mate(2, other.module.Name())
@@ -166,6 +167,18 @@ func TestMalformedTrains(t *testing.T) {
 	if n := a.strangers[vnic.RxBadVESW]; n != 100 || p.order.Early != 0 {
 		t.Errorf("of 100 trains for other switches %d are counted, %d wait", n, p.order.Early)
 	}
+	a.local.host.SetTables(vnic.NewIngress(nil, nil, nil), &vnic.Tables{
+		Info: vnic.VportInfo{VESW: 200},
+	})
+	for i := range uint16(100) {
+		(&vnic.Train{Seq: 1, VESW: 200, Entropy: vnic.TrainFlows + i}).Put(train)
+		a.takeTrain(ep, vnic.TagTrain, train)
+	}
+	if n := a.strangers[vnic.RxMalformed]; n != 100 || p.malformed != 0 || p.order.Early != 0 {
+		t.Errorf("of 100 trains with a large entropy %d are counted, %d against the host, %d wait", n,
+			p.malformed, p.order.Early)
+	}
+	a.strangers = vnic.Counts{}
 	for range malformedMax - 1 {
 		a.takeTrain(ep, vnic.TagTrain, nil)
 	}

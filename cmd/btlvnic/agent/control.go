@@ -29,7 +29,9 @@ func (a *Agent) applyChanges() {
 	for len(changes) > 0 {
 		for _, c := range changes {
 			if c.Vport == 0 {
-				a.peers.Store(&peers{lids: a.core.LIDs()})
+				lids := a.core.LIDs()
+				a.met(a.peers.Load().lids, lids)
+				a.peers.Store(&peers{lids: lids})
 				for _, r := range a.receivers {
 					a.wakeReceiver(r)
 				}

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"errors"
 	"time"
 
 	"gobtl/fabric"
@@ -33,10 +34,33 @@ const doubtPause = time.Second
 const sizesMax = 512
 
 // doubt makes the control thread probe all paths, because the operating system has refused a
-// packet as too large, or has no room for packets. Any thread may call doubt.
+// packet as too large. Any thread may call doubt.
 func (a *Agent) doubt() {
 	if !a.doubted.Swap(true) {
 		a.wake()
+	}
+}
+
+// stick makes the control thread look which of the hosts of the waiting batch are silent, because
+// the send queue has no room for the batch. The control thread looks at most once in doubtPause.
+func (s *sender) stick() {
+	if s.agent.stuck.Load() != nil {
+		return
+	}
+	to := make(map[fabric.Addr]bool)
+	for i := range s.batch {
+		to[s.batch[i].To] = true
+	}
+	lids := make(map[uint32]bool)
+	for lid, addrs := range s.byLID {
+		for _, one := range addrs {
+			if to[one] {
+				lids[lid] = true
+			}
+		}
+	}
+	if s.agent.stuck.CompareAndSwap(nil, &lids) {
+		s.agent.wake()
 	}
 }
 
@@ -95,6 +119,10 @@ func (a *Agent) hearSizes(now mono.Time) (n int, changed bool) {
 		n++
 		switch s := a.paths[p.from]; {
 		case p.kind == vnic.SizeAsks:
+			if s != nil {
+				s.Heard()
+				a.pathsAt = a.pathsAt.Min(s.Due())
+			}
 			a.senders[0].probeSize(now, p.from, vnic.SizeTells, vnic.SizeProbe{
 				Bytes: vnic.SizeProbeBytes, Number: p.number,
 			})
@@ -121,30 +149,77 @@ func (a *Agent) measure(now mono.Time) (n int) {
 	return n
 }
 
-// probePaths sends the size probes that are due.
+// probePaths sends the size probes that are due. If the send queue is full, the other probes wait
+// for fullPause.
 func (a *Agent) probePaths(now mono.Time) (n int) {
 	doubted := now >= a.doubtAt && a.doubted.Swap(false)
-	if now < a.pathsAt && !doubted {
+	var stuck map[uint32]bool
+	if now >= a.stuckAt {
+		if lids := a.stuck.Swap(nil); lids != nil {
+			stuck, a.stuckAt = *lids, now.Add(doubtPause)
+		}
+	}
+	if now < a.pathsAt && !doubted && stuck == nil {
 		return n
 	}
 	if doubted {
 		a.doubtAt = now.Add(doubtPause)
 	}
 	a.pathsAt = mono.Never
+	full := false
 	for lid, s := range a.paths {
 		if doubted {
 			s.Doubt(now)
 		}
-		was := s.Silent()
-		a.asks = s.Probes(now, a.asks[:0])
-		a.silenceChanged = a.silenceChanged || s.Silent() != was
-		for _, p := range a.asks {
-			a.senders[0].probeSize(now, lid, vnic.SizeAsks, p)
-			n++
+		if stuck[lid] {
+			s.Check(now)
+		}
+		if !full {
+			sent := 0
+			sent, full = a.probePath(now, lid, s)
+			n += sent
 		}
 		a.pathsAt = a.pathsAt.Min(s.Due())
 	}
+	if full {
+		a.pathsAt = max(a.pathsAt, now.Add(fullPause))
+	}
 	return n
+}
+
+// fullPause is the time until the control thread sends probes again after the send queue was full.
+const fullPause = time.Millisecond
+
+// probePath sends the size probes that are due for one host, until the send queue is full.
+func (a *Agent) probePath(now mono.Time, lid uint32, s *vnic.PathSearch) (n int, full bool) {
+	was := s.Silent()
+	a.asks = s.Probes(now, a.asks[:0])
+	for _, p := range a.asks {
+		if full = !a.senders[0].probeSize(now, lid, vnic.SizeAsks, p); full {
+			break
+		}
+		n++
+	}
+	if full && n == 0 {
+		s.Unsent(now)
+	}
+	a.silenceChanged = a.silenceChanged || s.Silent() != was
+	return n, full
+}
+
+// The method met tells the searches which hosts have new addresses.
+func (a *Agent) met(before, after []vnic.LIDEntry) {
+	old := make(map[uint32]*vnic.Ways, len(before))
+	for i := range before {
+		old[before[i].LID] = &before[i].Ways
+	}
+	for i := range after {
+		e := &after[i]
+		if s := a.paths[e.LID]; s != nil && (old[e.LID] == nil || !e.Ways.Equal(old[e.LID])) {
+			s.Heard()
+			a.pathsAt = a.pathsAt.Min(s.Due())
+		}
+	}
 }
 
 // usePaths gives each port the smallest of the sizes that the paths to the port's hosts carry.
@@ -178,34 +253,45 @@ func (a *Agent) pathOf(t *vnic.Tables) (bytes int) {
 	return bytes
 }
 
-// probeSize sends a size probe, or an answer to one, to the first receiving address of a host. The
-// probe is lost if the host has no address, if the sender has no buffer, or if the send queue is
-// full. It is also lost if the host is silent, the part of the silent hosts in the send buffer is
-// full, and they have got rareProbes in the present second.
-func (s *sender) probeSize(now mono.Time, lid uint32, kind uint8, p vnic.SizeProbe) {
+// probeSize sends a size probe, or an answer to one, to the first receiving address of a host.
+// probeSize returns false if this host has no room for the packet now, so that the packet says
+// nothing about the other host. The packet is lost, and probeSize returns true, if the other host has
+// no address, or if the operating system refuses the packet. It is also lost if the other host is
+// silent, the part of the silent hosts in the send buffer is full, and they have got rareProbes
+// packets of this kind in the present second.
+func (s *sender) probeSize(now mono.Time, lid uint32, kind uint8, p vnic.SizeProbe) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if seen := s.agent.peers.Load(); seen != s.link.seen && len(s.batch) == 0 {
+	seen := s.agent.peers.Load()
+	if seen != s.link.seen && len(s.batch) == 0 {
 		s.learn(seen)
 	}
+	if s.reap() != nil { // the sender's thread tells errors
+		return true
+	}
 	addrs := s.byLID[lid]
-	if len(addrs) == 0 || s.reap() != nil || len(s.free) == 0 { // the sender's thread tells errors
-		return
+	switch {
+	case len(addrs) == 0:
+		return seen == s.link.seen
+	case len(s.free) == 0:
+		return false
 	}
 	s.quiet.known = false
-	if !s.quiet.admits(lid, kernelBytes(p.Bytes)) && !s.agent.rare.take(now, rareProbes) {
-		return
+	if !s.quiet.admits(lid, kernelBytes(p.Bytes)) && !s.agent.rare(now, lid, kind) {
+		return true
 	}
 	buf := s.free[len(s.free)-1]
 	mem := s.link.arena.Bytes(buf)
 	if p.Bytes > len(mem) {
-		return
+		return true
 	}
 	s.free = s.free[:len(s.free)-1]
 	s.refs[buf]++
 	vnic.PutSizeProbe(mem[:p.Bytes], kind, p.Number)
 	one := fabric.Send{To: addrs[0], Buf: buf, Len: uint32(p.Bytes)}
-	if err := s.link.offer(one); err != nil || p.Bytes <= s.link.caps.InjectBytes {
+	err := s.link.offer(one)
+	if err != nil || p.Bytes <= s.link.caps.InjectBytes {
 		s.release(buf)
 	}
+	return !errors.Is(err, fabric.ErrAgain)
 }

@@ -8,6 +8,7 @@ import (
 
 	"gobtl/fabric"
 	"gobtl/internal/mono"
+	"gobtl/vnic"
 )
 
 // The kernel keeps the datagrams to a neighbour that does not answer ARP for up to three seconds,
@@ -18,9 +19,10 @@ import (
 const (
 	// Packets to silent hosts may fill one part in quietSendPart of the send buffer.
 	quietSendPart = 4
-	// rareProbes is the number of size probes and answers in a second that silent hosts get while
-	// their part of the send buffer is full.
+	// rareProbes is the number of size probes in a second that silent hosts get while their part of
+	// the send buffer is full. They get as many answers, of which one host gets at most rareShare.
 	rareProbes = 20
+	rareShare  = 2
 )
 
 // kernelBytes returns an upper bound of the bytes of the send buffer that a packet takes.
@@ -43,13 +45,20 @@ func (q *quietRoom) admits(lid uint32, bytes int) bool {
 	if !q.known {
 		q.known, q.room = true, math.MaxInt
 		if q.backlog != nil {
-			if used, size := q.backlog.Backlog(); size > 0 {
+			used, size := q.backlog.Backlog()
+			if size > 0 {
 				q.room = size/quietSendPart - used
+			}
+			if used == 0 { // a frame can be larger than the part
+				q.room = max(q.room, bytes)
 			}
 		}
 	}
+	if bytes > q.room {
+		return false
+	}
 	q.room -= bytes
-	return q.room >= 0
+	return true
 }
 
 // isSilent reports whether a host answers no probes. Any thread may call isSilent.
@@ -77,18 +86,32 @@ func (a *Agent) tellSilent() {
 	a.silent.Store(&silent)
 }
 
-// rate counts events, to bound their number in a second.
-type rate struct {
-	since mono.Time // start of the present second
-	n     int
+// The method rare reports whether a silent host gets a size probe or an answer although the part of
+// the silent hosts is full.
+func (a *Agent) rare(now mono.Time, lid uint32, kind uint8) bool {
+	if kind == vnic.SizeAsks {
+		return a.rareAsks.take(now, lid, rareProbes)
+	}
+	return a.rareTells.take(now, lid, rareShare)
 }
 
-// The method take counts an event, and reports whether the present second has at most the given
-// number of events.
-func (r *rate) take(now mono.Time, most int) bool {
-	if now.Sub(r.since) >= time.Second {
-		r.since, r.n = now, 0
+// rareRate counts the size probes or answers to silent hosts in a second.
+type rareRate struct {
+	since mono.Time // start of the present second
+	n     int
+	of    map[uint32]int // by LID
+}
+
+// The method take counts a packet and returns true, unless the packets of the present second are
+// rareProbes already, or those to the given host have reached its share.
+func (r *rareRate) take(now mono.Time, lid uint32, share int) bool {
+	if r.of == nil || now.Sub(r.since) >= time.Second {
+		r.since, r.n, r.of = now, 0, make(map[uint32]int)
+	}
+	if r.n >= rareProbes || r.of[lid] >= share {
+		return false
 	}
 	r.n++
-	return r.n <= most
+	r.of[lid]++
+	return true
 }

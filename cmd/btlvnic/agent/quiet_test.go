@@ -77,8 +77,7 @@ func TestSilentMembers(t *testing.T) {
 	for lid := uint32(2); lid <= 4; lid++ {
 		a.paths[lid] = narrowPath(1472, 1472)
 	}
-	a.paths[3] = vnic.NewPathSearch(Random)
-	a.paths[3].SetMost(0, 1472)
+	a.paths[3] = silentPath()
 	a.tellSilent()
 	all, some := []fabric.Addr{2, 3, 4}, []fabric.Addr{2, 4}
 	for _, c := range []struct {
@@ -126,10 +125,11 @@ func count(all []fabric.Addr, one fabric.Addr) (n int) {
 }
 
 // TestRareProbes: while silent hosts have used their part of the send buffer, all of them together
-// get some probes in a second, so that a host that comes back is found. Other hosts get all.
+// get some probes in a second, so that a host that comes back is found. Other hosts get all. The
+// answers to a silent host that asks without end take no place of probes, nor of other hosts.
 func TestRareProbes(t *testing.T) {
 	a, b, _ := crowd(t)
-	a.paths[3] = vnic.NewPathSearch(Random)
+	a.paths[3], a.paths[4] = silentPath(), silentPath()
 	a.tellSilent()
 	b.used = 900 << 10
 	s := a.senders[0]
@@ -143,6 +143,15 @@ func TestRareProbes(t *testing.T) {
 		if n := count(b.sent, 3); n != rareProbes || count(b.sent, 2) != 1 {
 			t.Errorf("second %d: %d probes to silent hosts, %d of 1 to another", second, n,
 				count(b.sent, 2))
+		}
+		b.sent = nil
+		for lid := uint32(3); lid <= 4; lid++ {
+			for range 512 {
+				s.probeSize(now, lid, vnic.SizeTells, vnic.SizeProbe{Bytes: vnic.SizeProbeBytes})
+			}
+			if n := count(b.sent, fabric.Addr(lid)); n != rareShare {
+				t.Errorf("second %d: %d answers to silent host %d", second, n, lid)
+			}
 		}
 		now = now.Add(time.Second)
 	}
@@ -160,8 +169,8 @@ func TestFullQueueHoldsNoThread(t *testing.T) {
 	if len(s.batch) != 3 || !s.full || s.tries != 1 {
 		t.Fatalf("%d packets wait, full %v, after %d tries", len(s.batch), s.full, s.tries)
 	}
-	if !a.doubted.Load() {
-		t.Error("nobody looks which hosts are silent")
+	if lids := a.stuck.Load(); lids == nil || len(*lids) != 3 || a.doubted.Load() {
+		t.Errorf("the control thread looks for the hosts %v", lids)
 	}
 	q := &fakeQueue{}
 	o.queue = q
@@ -192,6 +201,182 @@ func TestFullQueueHoldsNoThread(t *testing.T) {
 	if n := o.out.Counts[vnic.TxFIFO]; n != 3 || s.full || len(s.batch) != 0 || len(s.free) != free {
 		t.Errorf("%d packets are counted; full %v, %d wait; %d of %d buffers are free", n, s.full,
 			len(s.batch), len(s.free), free)
+	}
+}
+
+// silentPath is the search for a host that answers nothing.
+func silentPath() *vnic.PathSearch {
+	p := vnic.NewPathSearch(Random)
+	p.SetMost(0, 1472)
+	for !p.Silent() {
+		p.Probes(p.Due(), nil)
+	}
+	return p
+}
+
+// TestFullQueueSilencesNobody: while the own send buffer is full, living hosts do not become silent.
+// Then all of them get their probes.
+func TestFullQueueSilencesNobody(t *testing.T) {
+	a, b, o := crowd(t)
+	now := mono.Time(1)
+	for lid := uint32(2); lid <= 4; lid++ {
+		a.paths[lid] = narrowPath(1472, 1472)
+		now = max(now, a.paths[lid].Due())
+	}
+	b.used = 1 << 20
+	b.toAll(t, a, o)
+	for range 1000 {
+		if n := a.measure(now); n != 0 || a.silent.Load() != nil || a.pathsAt <= now {
+			t.Fatalf("%d probes are sent; silent are %v; the next in %v", n, a.silent.Load(),
+				a.pathsAt.Sub(now))
+		}
+		now = a.pathsAt
+	}
+	b.used = 0
+	if n := a.measure(now); n != 3 {
+		t.Errorf("%d probes when there is room", n)
+	}
+}
+
+// TestStuckBatchLooks: if a batch waits, its hosts get one small probe each, once a second.
+func TestStuckBatchLooks(t *testing.T) {
+	a, b, _ := crowd(t)
+	for lid := uint32(2); lid <= 4; lid++ {
+		a.paths[lid] = narrowPath(1472, 1472)
+	}
+	s := a.senders[0]
+	now := a.paths[2].Due().Add(-5 * time.Second)
+	s.batch = append(s.batch, fabric.Send{To: 3})
+	s.stick()
+	s.batch = nil
+	b.used = 0
+	if n := a.measure(now); n != 1 || !slices.Equal(b.sent, []fabric.Addr{3}) {
+		t.Errorf("%d probes go to %v", n, b.sent)
+	}
+	s.batch = append(s.batch, fabric.Send{To: 4})
+	s.stick()
+	s.batch = nil
+	if d := a.rest(now, mono.Never); d > doubtPause {
+		t.Errorf("the control thread rests for %v", d)
+	}
+	b.sent = nil
+	if a.measure(now.Add(doubtPause - 1)); count(b.sent, 4) != 0 {
+		t.Error("a second look in the same second")
+	}
+	if a.measure(now.Add(doubtPause)); count(b.sent, 4) != 1 {
+		t.Error("a batch that waited is forgotten")
+	}
+}
+
+// TestDoubtBeforeRest: a doubt that another thread has before the control thread sleeps ends its
+// rest in time.
+func TestDoubtBeforeRest(t *testing.T) {
+	a := newAgent(t)
+	now := mono.Time(1)
+	a.lookAt, a.dialAt, a.pathsAt = mono.Never, mono.Never, mono.Never
+	a.doubtAt = now.Add(time.Millisecond)
+	if d := a.rest(now, mono.Never); d <= time.Millisecond {
+		t.Fatalf("without work the control thread rests for %v", d)
+	}
+	a.doubt()
+	if d := a.rest(now, mono.Never); d != time.Millisecond {
+		t.Errorf("with a doubt the control thread rests for %v", d)
+	}
+}
+
+// TestReturnOfSilentHost: a host that asks, or that gets other addresses, gets a probe within 100 ms
+// although it was silent for long.
+func TestReturnOfSilentHost(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		a, b, _ := crowd(t)
+		p := silentPath()
+		a.paths[3] = p
+		now := p.Due()
+		for range 200 {
+			now = p.Due()
+			p.Probes(now, nil)
+		}
+		a.tellSilent()
+		a.pathsAt = p.Due()
+		here := func(port byte) []vnic.LIDEntry {
+			return []vnic.LIDEntry{{LID: 3, Ways: vnic.Ways{Receive: [][]byte{{port}}}}}
+		}
+		if a.met(here(1), here(1)); a.pathsAt.Sub(now) < time.Second {
+			t.Fatalf("the next probe is due in %v", a.pathsAt.Sub(now))
+		}
+		if moved {
+			a.met(here(1), here(2))
+		} else {
+			a.sizeProbed(sizeProbe{3, vnic.SizeAsks, 1})
+			a.measure(now)
+		}
+		b.sent = nil
+		if a.pathsAt.Sub(now) > 100*time.Millisecond || !p.Silent() {
+			t.Errorf("moved %v: the next probe is due in %v, silent %v", moved, a.pathsAt.Sub(now),
+				p.Silent())
+		}
+		if n := a.measure(a.pathsAt); n != 1 || len(b.sent) != 1 {
+			t.Errorf("moved %v: %d probes", moved, n)
+		}
+	}
+}
+
+// busyQueue is a device that always has a frame.
+type busyQueue struct {
+	fakeQueue
+	frame []byte
+	read  int
+}
+
+func (q *busyQueue) Read(b []byte) (offload.Header, int, error) {
+	q.read++
+	return offload.Header{}, copy(b, q.frame), nil
+}
+
+// TestBusyPorts: of two ports that fill the send queue, none starves the other.
+func TestBusyPorts(t *testing.T) {
+	a, b, o := crowd(t)
+	s := a.senders[0]
+	tables := *o.out.Tables()
+	for range 20 { // one turn of a port fills the batch
+		tables.Members = append(tables.Members, 2)
+	}
+	var queues [2]busyQueue
+	s.outlets = nil
+	for i := range queues {
+		queues[i].frame = probeFrame(vnic.Broadcast, 0, probeAsks, 1)
+		one := &outlet{
+			port: &port{num: uint8(i + 1)}, mtuBytes: 1472, out: vnic.NewEgress(nil, nil, nil, 1),
+			queue: &queues[i],
+		}
+		one.out.SetTables(&tables)
+		s.outlets = append(s.outlets, one)
+	}
+	b.used = 1 << 20
+	for range 20 * postTries {
+		if _, _, _, err := s.pass(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x, y := queues[0].read, queues[1].read
+	if x < 10 || y < 10 || max(x, y) > 2*min(x, y) {
+		t.Errorf("%d and %d frames are read", x, y)
+	}
+}
+
+// TestLargeFrameToSilentHost: a frame that is larger than the part of the silent hosts goes to one
+// if the send buffer is empty. A frame without room takes no room from smaller ones.
+func TestLargeFrameToSilentHost(t *testing.T) {
+	a, b, _ := crowd(t)
+	a.paths[3] = silentPath()
+	a.tellSilent()
+	q := &a.senders[0].quiet
+	if !q.admits(3, 900<<10) || q.admits(3, 1) {
+		t.Error("an empty send buffer admits other than one large frame")
+	}
+	b.used, q.known = 1<<10, false
+	if q.admits(3, 900<<10) || !q.admits(3, 10<<10) {
+		t.Error("a large frame takes the room of a small one, or goes")
 	}
 }
 

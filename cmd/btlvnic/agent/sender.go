@@ -54,6 +54,7 @@ type sender struct {
 	// frames until the batch is sent or dropped. The field tries counts the tries to send the batch.
 	full  bool
 	tries int
+	first int // index of the outlet that is served first
 	quiet quietRoom
 
 	bell   *bell
@@ -182,13 +183,28 @@ func (s *sender) work() (frames int, err error) {
 		}
 		frames++
 	}
-	for _, o := range s.outlets {
-		frames += s.serve(o)
-	}
+	frames += s.serveAll()
 	if !s.full {
 		s.post()
 	}
 	return frames, nil
+}
+
+// serveAll reads and sends some frames of each device. If a device fills the send queue, the next
+// call begins with the next device, so that a busy device does not keep the others from sending.
+func (s *sender) serveAll() (frames int) {
+	outlets := s.outlets // another thread may replace them while a frame waits
+	for i := range outlets {
+		if s.full {
+			return frames
+		}
+		at := (s.first + i) % len(outlets)
+		if frames += s.serve(outlets[at]); s.full {
+			s.first = (at + 1) % len(outlets)
+			return frames
+		}
+	}
+	return frames
 }
 
 // serve reads and sends up to readBatch frames of one device. While the send queue is full, further
@@ -352,8 +368,9 @@ func (s *sender) post() {
 	sends := s.batch
 	done := s.link.post(sends, func(i int, err error) { s.lost(s.owner[i], sends[i], err) })
 	if done < len(sends) {
-		s.agent.doubt()
-		s.tries++
+		if s.tries++; s.tries == 1 {
+			s.stick()
+		}
 	}
 	if s.tries == postTries {
 		for ; done < len(sends); done++ {

@@ -398,6 +398,9 @@ func (a *Agent) takeTrain(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	case !a.local.host.On(t.VESW):
 		a.strangers.DropRx(vnic.RxBadVESW)
 		return
+	case t.Entropy >= vnic.TrainFlows: // possibly of a later version
+		a.strangers.DropRx(vnic.RxMalformed)
+		return
 	}
 	a.local.mu.Lock()
 	defer a.local.mu.Unlock()

@@ -19,6 +19,8 @@ type sendBuffer struct {
 	fabric.Endpoint
 	used int
 	sent []fabric.Addr
+	// bytes is the sum of the lengths of all packets.
+	bytes int
 }
 
 func (b *sendBuffer) Backlog() (usedBytes, sizeBytes int) { return b.used, 1 << 20 }
@@ -29,6 +31,7 @@ func (b *sendBuffer) Post(sends []fabric.Send) (int, error) {
 	}
 	for i := range sends {
 		b.sent = append(b.sent, sends[i].To)
+		b.bytes += int(sends[i].Len)
 	}
 	return len(sends), nil
 }
@@ -249,15 +252,16 @@ func TestStuckBatchLooks(t *testing.T) {
 	s.batch = append(s.batch, fabric.Send{To: 3})
 	s.stick()
 	s.batch = nil
-	b.used = 0
-	if n := a.measure(now); n != 1 || !slices.Equal(b.sent, []fabric.Addr{3}) {
-		t.Errorf("%d probes go to %v", n, b.sent)
+	n := a.measure(now)
+	if n != 1 || !slices.Equal(b.sent, []fabric.Addr{3}) || b.bytes != vnic.SizeProbeBytes {
+		t.Errorf("%d probes with %d bytes go to %v", n, b.bytes, b.sent)
 	}
 	s.batch = append(s.batch, fabric.Send{To: 4})
 	s.stick()
 	s.batch = nil
-	if d := a.rest(now, mono.Never); d > doubtPause {
-		t.Errorf("the control thread rests for %v", d)
+	a.lookAt, a.dialAt, a.pathsAt = mono.Never, mono.Never, mono.Never
+	if d := a.rest(now.Add(doubtPause-1), mono.Never); d != 1 {
+		t.Errorf("the control thread rests for %v, want 1ns", d)
 	}
 	b.sent = nil
 	if a.measure(now.Add(doubtPause - 1)); count(b.sent, 4) != 0 {

@@ -159,8 +159,8 @@ func (p *PathSearch) Heard() {
 	}
 }
 
-// Unsent tells the search that no probe of the latest call of Probes was sent, because this host has
-// no room for packets. The round does not count, and is due again after 1 ms.
+// Unsent tells the search that no probe of the latest call of Probes was sent, because this host
+// has no room for packets. The round does not count, and is due again after 1 ms.
 func (p *PathSearch) Unsent(now mono.Time) {
 	p.turn, p.due = p.before, now.Add(unsentPause)
 }

@@ -246,8 +246,8 @@ func TestPathSearchUnsent(t *testing.T) {
 	}
 }
 
-// TestPathSearchCheck: a look for a host costs one small probe while the host answers, and delays no
-// other probe. Without an answer, the usual rounds follow.
+// TestPathSearchCheck: a look for a host costs one small probe while the host answers, and delays
+// no other probe. Without an answer, the usual rounds follow.
 func TestPathSearchCheck(t *testing.T) {
 	l := newSizeLab(1472)
 	l.run(time.Second)

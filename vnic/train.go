@@ -183,11 +183,11 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 }
 
 // OrderRoom limits the memory of the packet trains that wait in several Orders. If trains with more
-// than 32 MiB wait after a call of Take that keeps its train, the Order of this call keeps at most an
-// equal share of 32 MiB; the others keep what they have until their next Take or Expire. A number of
-// n Orders, more than four, together keep at most (1 + ln(n/4)) times 32 MiB, and one train each:
-// with 1000 Orders, less than 7 times 32 MiB. Only the goroutine that uses the Orders may use the
-// OrderRoom.
+// than 32 MiB wait after a call of Take that keeps its train, the Order of this call keeps at most
+// an equal share of 32 MiB; the others keep what they have until their next Take or Expire. A
+// number of n Orders, more than four, together keep at most (1 + ln(n/4)) times 32 MiB, and one
+// train each: with 1000 Orders, less than 7 times 32 MiB. Only the goroutine that uses the Orders
+// may use the OrderRoom.
 type OrderRoom struct {
 	bytes  int
 	orders int // Orders in which packet trains wait

@@ -255,9 +255,9 @@ func (a *Agent) pathOf(t *vnic.Tables) (bytes int) {
 
 // probeSize sends a size probe, or an answer to one, to the first receiving address of a host.
 // probeSize returns false if this host has no room for the packet now, so that the packet says
-// nothing about the other host. The packet is lost, and probeSize returns true, if the other host has
-// no address, or if the operating system refuses the packet. It is also lost if the other host is
-// silent, the part of the silent hosts in the send buffer is full, and they have got rareProbes
+// nothing about the other host. The packet is lost, and probeSize returns true, if the other host
+// has no address, or if the operating system refuses the packet. It is also lost if the other host
+// is silent, the part of the silent hosts in the send buffer is full, and they have got rareProbes
 // packets of this kind in the present second.
 func (s *sender) probeSize(now mono.Time, lid uint32, kind uint8, p vnic.SizeProbe) bool {
 	s.mu.Lock()

@@ -217,8 +217,8 @@ func silentPath() *vnic.PathSearch {
 	return p
 }
 
-// TestFullQueueSilencesNobody: while the own send buffer is full, living hosts do not become silent.
-// Then all of them get their probes.
+// TestFullQueueSilencesNobody: while the own send buffer is full, living hosts do not become
+// silent. Then all of them get their probes.
 func TestFullQueueSilencesNobody(t *testing.T) {
 	a, b, o := crowd(t)
 	now := mono.Time(1)
@@ -288,8 +288,8 @@ func TestDoubtBeforeRest(t *testing.T) {
 	}
 }
 
-// TestReturnOfSilentHost: a host that asks, or that gets other addresses, gets a probe within 100 ms
-// although it was silent for long.
+// TestReturnOfSilentHost: a host that asks, or that gets other addresses, gets a probe within 100
+// ms although it was silent for long.
 func TestReturnOfSilentHost(t *testing.T) {
 	for _, moved := range []bool{false, true} {
 		a, b, _ := crowd(t)

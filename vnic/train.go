@@ -96,8 +96,8 @@ const (
 	orderBytesMax    = 8 << 20
 	orderFlowsMax    = VportMax * TrainFlows
 	orderTrainsMax   = 4096 // per flow
-	// orderRoomBytes is the limit above which an Order of an OrderRoom keeps no more than an equal
-	// share of these bytes.
+	// orderRoomBytes is the limit above which an Order of an OrderRoom grows no further than to an
+	// equal share of these bytes.
 	orderRoomBytes = 32 << 20
 	// orderTrainBytes is the size of the bookkeeping memory that Order counts for each waiting packet
 	// train, in addition to the packets.
@@ -182,12 +182,12 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 	o.watch(now, f)
 }
 
-// OrderRoom limits the memory of the packet trains that wait in several Orders. If trains with more
-// than 32 MiB wait after a call of Take that keeps its train, the Order of this call keeps at most
-// an equal share of 32 MiB; the others keep what they have until their next Take or Expire. A
-// number of n Orders, more than four, together keep at most (1 + ln(n/4)) times 32 MiB, and one
-// train each: with 1000 Orders, less than 7 times 32 MiB. Only the goroutine that uses the Orders
-// may use the OrderRoom.
+// OrderRoom limits the memory of the packet trains that wait in several Orders. While trains with
+// more than 32 MiB wait, a further train waits only if its Order then has at most an equal share of
+// 32 MiB. Trains that wait already can keep more than their Order's share until Take gets a train of
+// their flow, or until Expire. A number of n Orders, more than four, together keep at most
+// (1 + ln(n/4)) times 32 MiB, and one train each: with 1000 Orders, less than 7 times 32 MiB. Only
+// the goroutine that uses the Orders may use the OrderRoom.
 type OrderRoom struct {
 	bytes  int
 	orders int // Orders in which packet trains wait

@@ -184,8 +184,8 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 
 // OrderRoom limits the memory of the packet trains that wait in several Orders. While trains with
 // more than 32 MiB wait, a further train waits only if its Order then has at most an equal share of
-// 32 MiB. Trains that wait already can keep more than their Order's share until Take gets a train of
-// their flow, or until Expire. A number of n Orders, more than four, together keep at most
+// 32 MiB. Trains that wait already can keep more than the share of their Order until Take gets a
+// train of their flow, or until Expire. A number of n Orders, more than four, together keep at most
 // (1 + ln(n/4)) times 32 MiB, and one train each: with 1000 Orders, less than 7 times 32 MiB. Only
 // the goroutine that uses the Orders may use the OrderRoom.
 type OrderRoom struct {

@@ -34,12 +34,13 @@ func progressOf(c *Conn) progress { return progress{c.limit, c.off, c.inFlight} 
 
 const (
 	// If an orphan (a closed Conn with unsent bytes) has no message in flight, and gets no new credit
-	// for orphanTimeMin, or for PeerTimeout if that is longer, it is dropped. orphanTimeMin is one minute, like the time-out
-	// that Linux uses for TCP's state FIN-WAIT-2.
+	// for orphanTimeMin, or for PeerTimeout if that is longer, it is dropped. orphanTimeMin is one
+	// minute, like the time-out that Linux uses for TCP's state FIN-WAIT-2.
 	orphanTimeMin = time.Minute
 	// orphanSweeps is the number of sweeps (checks of all orphans) that an orphan without a message in
-	// flight can survive without new credit. The age of an orphan is counted in sweeps instead of time. A process that was
-	// suspended therefore reads the credits that have arrived in the meantime before it drops orphans.
+	// flight can survive without new credit. The age of an orphan is counted in sweeps instead of
+	// time. A process that was suspended therefore reads the credits that have arrived in the meantime
+	// before it drops orphans.
 	orphanSweeps = 4
 	// orphanSentSweeps is the number of sweeps that an orphan can survive without progress while the
 	// peer has not acknowledged all sent messages. It is ten times orphanSweeps, because a message can

@@ -206,8 +206,8 @@ func (s *Server) vacate(slot int, host string) {
 	s.clients--
 }
 
-// The method leave undoes the method enter, and keeps the first error. All clients of a run connect before the first one
-// leaves, so that the last one to leave ends the run.
+// The method leave undoes the method enter, and keeps the first error. All clients of a run connect
+// before the first one leaves, so that the last one to leave ends the run.
 func (s *Server) leave(slot int, host string, err error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -293,7 +293,9 @@ func (s *hosts) pressAt() btl.Time { return s.pressedAt.Add(s.timeout / awakePar
 // PeerTimeout, only this part of PeerTimeout counts towards hosts.awake.
 const awakeParts = 16
 
-// press ends the connections to stalled peers while receives wait for a free memory region.
+// press ends the connections to stalled peers while receives wait for a free memory region. The
+// peers of a host that uses fewer regions than each host with a waiting receive are not ended,
+// because these receives wait for the regions of other hosts.
 func (s *hosts) press(now btl.Time) {
 	s.awake += min(now.Sub(s.pressedAt), s.timeout/awakeParts) // without the time of a long pause
 	s.pressedAt = now
@@ -306,9 +308,13 @@ func (s *hosts) press(now btl.Time) {
 		return
 	}
 	s.wantedAt = s.awake
+	least := s.homeless.first.regions
+	for h := s.homeless.first; h != nil; h = h.waits.next {
+		least = min(least, h.regions)
+	}
 	for p := s.holders.first; p != nil; {
 		next := p.holds.next
-		if s.stalled(p) {
+		if p.host.regions >= least && s.stalled(p) {
 			s.ended++
 			p.drive(btl.ErrStalled)
 		}
@@ -325,6 +331,9 @@ func (s *hosts) press(now btl.Time) {
 // other regions in use.
 func (s *hosts) stalled(p *Peer) bool {
 	r := p.exposed.first
+	if r == nil { // the end of another peer has just ended this one
+		return false
+	}
 	slow := time.Duration(max(r.beside, p.exposedBytes)/slowestBytesPerSecond) * time.Second
 	return s.awake-r.since > s.timeout+stalledAfter+slow
 }

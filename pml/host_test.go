@@ -163,6 +163,43 @@ func TestStalledGivesRegionsBack(t *testing.T) {
 	}
 }
 
+// The peers of one host use so many regions that one of them waits, although regions are free. A
+// slow peer of another host, which uses one region, is not ended.
+func TestStalledOfOtherHosts(t *testing.T) {
+	t.Parallel()
+	const bads = 5
+	layers, now := stepless(t, bads+2)
+	step := func() btl.Time { return now(10 * time.Microsecond) }
+	l := layers[bads]
+	l.hosts.regionsMax, l.hosts.peerRegions = 12, 1
+	slow := newAnnouncer(t, step, layers[bads+1], l)
+	peers := make([]*announcer, bads)
+	for i := range peers {
+		peers[i] = newAnnouncer(t, step, layers[i], l)
+	}
+	ofOneHost(peers)
+	for _, p := range append([]*announcer{slow}, peers...) {
+		postFrom(t, l, step(), p.Peer, 1)
+		p.announce(1)
+	}
+	if slow.regions != 1 || l.hosts.homeless.first != peers[0].host || l.hosts.regions >= 12 {
+		t.Fatalf("%d regions of the slow peer, %d of 12 in all, waiting: %v", slow.regions,
+			l.hosts.regions, l.hosts.homeless.first)
+	}
+	for range 5 * 60 * 50 { // 5 minutes
+		now(20 * time.Millisecond)
+	}
+	ended := 0
+	for _, p := range peers {
+		if errors.Is(p.err, btl.ErrStalled) {
+			ended++
+		}
+	}
+	if slow.err != nil || ended == 0 {
+		t.Errorf("the slow peer: %v; %d peers of the busy host are ended", slow.err, ended)
+	}
+}
+
 // The peer ends the receive r, as if all its data had arrived.
 func (a *announcer) fin(r *Request) {
 	h := head{kind: kindFin, a: r.id}

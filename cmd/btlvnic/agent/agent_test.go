@@ -614,6 +614,40 @@ func TestProbesFromUnknownAddresses(t *testing.T) {
 	}
 }
 
+// TestProbesOfOneHost: a host that probes a port's address without end gets a bounded number of
+// answers in a second, and another host gets its answers.
+func TestProbesOfOneHost(t *testing.T) {
+	own := vnic.MACFor(5, 1)
+	a := newAgent(t)
+	p := &port{num: 1}
+	n := newInlet(p)
+	new(vnic.Host).SetTables(n.in, &vnic.Tables{Info: vnic.VportInfo{VESW: 5, BaseMAC: own}})
+	k := &a.receivers[0].intake
+	k.now = 1
+	answers := map[vnic.MAC]int{}
+	ask := func(lid uint32) {
+		src := vnic.MACFor(5, lid)
+		k.probed(lid, p, &vnic.Arrival{
+			Port: n.in, Info: vnic.FrameInfo{Src: src, Dst: own},
+			Frame: probeFrame(own, src, probeAsks, 1),
+		})
+		a.runOps()
+		for _, i := range a.senders[0].inject {
+			answers[vnic.MACOf(i.frame)]++
+		}
+		a.senders[0].inject = nil
+	}
+	for i := range 10_000 {
+		if ask(2); i%100 == 0 {
+			ask(3)
+		}
+	}
+	if two, three := answers[vnic.MACFor(5, 2)], answers[vnic.MACFor(5, 3)]; two != probesMax ||
+		three != 100 {
+		t.Errorf("%d answers to the busy host, %d of 100 to the other", two, three)
+	}
+}
+
 // fullQueue is an endpoint whose send queue is always full.
 type fullQueue struct {
 	fabric.Endpoint

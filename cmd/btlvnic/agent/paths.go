@@ -29,9 +29,25 @@ const sizedWaiting = 256
 // refuses each large packet if the MTU of the network device is below pathFloorBytes.
 const doubtPause = time.Second
 
-// sizesMax is the maximum number of size probes and answers of one host that a receiver handles in
-// a second. Other agents send fewer than 300.
-const sizesMax = 512
+// probesMax is the maximum number of probes of one host, with the answers to probes, that a
+// receiving thread handles in a second. A limit holds for size probes, and another one for the
+// probes of Ping. Agents send fewer than 300 size probes a second.
+const probesMax = 512
+
+// hostRate counts what each host has sent in the present second.
+type hostRate struct {
+	sent  map[uint32]int // by LID
+	since mono.Time      // start of the present second
+}
+
+// allows reports whether the host with the given LID may send one more, and counts it.
+func (h *hostRate) allows(lid uint32, now mono.Time) bool {
+	if h.sent == nil || now.Sub(h.since) >= time.Second {
+		h.sent, h.since = make(map[uint32]int), now
+	}
+	h.sent[lid]++
+	return h.sent[lid] <= probesMax
+}
 
 // doubt makes the control thread probe all paths, because the operating system has refused a
 // packet as too large. Any thread may call doubt.

@@ -82,11 +82,11 @@ const injectMax = 64
 func (a *Agent) inject(i injected) {
 	a.later(func() { // frames beyond the queue's length are lost
 		s := a.senders[0]
-		s.mu.Lock()
+		s.injectMu.Lock() // not s.mu, which a busy sender holds nearly all the time
 		if len(s.inject) < injectMax {
 			s.inject = append(s.inject, i)
 		}
-		s.mu.Unlock()
+		s.injectMu.Unlock()
 		s.bell.ring()
 	})
 }

@@ -404,7 +404,7 @@ func TestSizeProbesOfOneHost(t *testing.T) {
 		}
 	}
 	drain()
-	if heard[2] != sizesMax || heard[3] != 100 {
+	if heard[2] != probesMax || heard[3] != 100 {
 		t.Errorf("%d probes of the busy host are heard, %d of 100 of the other", heard[2], heard[3])
 	}
 	r.now = r.now.Add(time.Second)

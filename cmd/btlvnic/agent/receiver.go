@@ -6,7 +6,6 @@ import (
 	"errors"
 	"runtime"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -145,6 +144,8 @@ type intake struct {
 	used  []*inlet
 	agent *Agent
 	now   mono.Time // of the batch
+
+	probes hostRate // of the frames that isProbe finds
 }
 
 func (k *intake) init(a *Agent) {
@@ -164,7 +165,7 @@ func (k *intake) packet(from uint32, b []byte) {
 		d.capture(a.Frame, false)
 	}
 	if isProbe(a.Frame, &a.Info) {
-		k.agent.probe(n.port, &a)
+		k.probed(from, n.port, &a)
 		return
 	}
 	n.port.owners.hear(k.now, from, a.Frame, &a.Info)
@@ -173,6 +174,14 @@ func (k *intake) packet(from uint32, b []byte) {
 	if !n.taken {
 		n.taken = true
 		k.used = append(k.used, n)
+	}
+}
+
+// probed handles a probe of the host with the LID from, unless the host has sent too many in the
+// present second.
+func (k *intake) probed(from uint32, p *port, a *vnic.Arrival) {
+	if k.probes.allows(from, k.now) {
+		k.agent.probe(p, a)
 	}
 }
 
@@ -202,12 +211,11 @@ type receiver struct {
 	bufs []fabric.Buf
 	stop bool
 
-	sizes     map[uint32]int // by LID: size probes and answers of a host in the present second
-	sizesFrom mono.Time      // start of the present second
+	sizes hostRate // of size probes, and of answers to them
 }
 
 func newReceiver(a *Agent, link *endpoint) (*receiver, error) {
-	r := &receiver{link: link, sizes: make(map[uint32]int)}
+	r := &receiver{link: link}
 	r.init(a)
 	for b := range fabric.Buf(link.arena.Len()) {
 		r.bufs = append(r.bufs, b)
@@ -292,11 +300,7 @@ func (r *receiver) pass() (n int, stop bool, err error) {
 // sizeProbed passes a size probe to the control thread, unless its host has sent too many in the
 // present second.
 func (r *receiver) sizeProbed(p sizeProbe) {
-	if r.now.Sub(r.sizesFrom) >= time.Second {
-		clear(r.sizes)
-		r.sizesFrom = r.now
-	}
-	if r.sizes[p.from]++; r.sizes[p.from] <= sizesMax {
+	if r.sizes.allows(p.from, r.now) {
 		r.agent.sizeProbed(p)
 	}
 }

@@ -41,6 +41,9 @@ type outlet struct {
 
 // sender is a thread that reads frames from one queue of each device, and sends them.
 type sender struct {
+	injectMu sync.Mutex // guards the field inject
+	inject   []injected
+
 	mu    sync.Mutex // guards the fields below
 	agent *Agent
 	link  *endpoint
@@ -48,7 +51,6 @@ type sender struct {
 	// same address of a host.
 	byLID   map[uint32][]fabric.Addr
 	outlets []*outlet
-	inject  []injected
 	stop    bool
 	// If the field full is true, the send queue had no room for the batch, and the sender reads no
 	// frames until the batch is sent or dropped. The field tries counts the tries to send the batch.
@@ -173,8 +175,10 @@ func (s *sender) work() (frames int, err error) {
 		s.learn(p)
 	}
 	s.quiet.known = false
+	s.injectMu.Lock()
 	inject := s.inject
 	s.inject = nil // another thread may work while a frame waits
+	s.injectMu.Unlock()
 	for _, i := range inject {
 		for _, o := range s.outlets {
 			if o.port == i.port {

@@ -93,8 +93,9 @@ func TestAnswersOfEndedStreams(t *testing.T) {
 	}
 }
 
-// A peer can open its next stream while the answers of its latest stream are unacknowledged, even
-// if Total has room for one stream only. The stream after that is refused until answers have ended.
+// A client that has not acknowledged the answers of its latest stream can open one more stream,
+// even if Total has room for one stream only. A further stream is refused until the client has
+// acknowledged answers.
 func TestNextStreamBesideEnded(t *testing.T) {
 	for _, total := range []int{1, streamCalls, streamCalls + streamWindow - 1} {
 		n, peer := idleNode(t)

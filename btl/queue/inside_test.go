@@ -15,8 +15,8 @@ import (
 	"gobtl/fabric/mem"
 )
 
-// In a callback, a Take that would wait and a Close fail at once, like all methods that wait. The
-// goroutine of the module does not stand still, and the Queue goes on.
+// In a callback, Close and a Take that would wait return an error at once, as all waiting methods
+// do. The callback does not block its module, and the Queue can be used afterwards.
 func TestNoWaitInCallback(t *testing.T) {
 	net := mem.New(mem.Config{})
 	s, other := open(t, net, queue.Config{}), open(t, net, queue.Config{})

@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/testenv"
 )
 
-// fillHost lets new holders of a host take amounts of the given size until they may take no more,
-// or a quarter of the limit each. It returns what they hold together.
+// fillHost creates holders of one host. Each holder adds the given amount until MayAdd refuses it,
+// or until the holder has a quarter of the limit. fillHost returns the sum of all amounts.
 func fillHost(b *Bound, host string, holders int, amount int64) (held int64) {
 	for range holders {
 		h := new(Holder)

@@ -164,7 +164,7 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 		a.stopWaiting(s, p)
 	} else {
 		a.lost++
-		s.setAside(p.seq)
+		s.needBoard().setAside(p.seq)
 	}
 	a.resendBudget = max(a.resendBudget-budgetUnits, 0)
 	s.segs.again(t, cause)

@@ -14,7 +14,7 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	p := s.segment(t)
 	if p.state == Resend || p.lost {
 		a.lost--
-		s.takeBack(p.seq)
+		s.board.takeBack(p.seq)
 		if p.lost {
 			a.stopWaiting(s, p)
 		}
@@ -113,7 +113,7 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 		a.shared.rules.ProbeTimeoutMin)
 	last := max(a.latestArrived[Command].at, a.latestArrived[Data].at)
 	proven := a.resentArrived.seenAt.Add(a.peerDelay + delayNoise)
-	for n := s.nextOpen(s.oldest); n != s.next; n = s.nextOpen(n + 1) {
+	for n := s.board.nextOpen(s.oldest, s.next); n != s.next; n = s.board.nextOpen(n+1, s.next) {
 		p := s.segment(s.at(n))
 		base := a.paths[p.channel].base
 		c := &a.latestArrived[p.channel]
@@ -141,7 +141,7 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 			continue
 		}
 		p.lost, p.cause = true, CauseLost
-		s.setAside(n)
+		s.needBoard().setAside(n)
 		a.lost++
 		a.lostWaiting++
 		if p.postedAt > a.restartedAt { // losses from before the restart do not shrink the window
@@ -154,7 +154,8 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 // the congestion window permit.
 func (a *adaptive) sendLost(s *Sender) {
 	room := a.room(s)
-	for n := s.nextAside(s.oldest); n != s.next && a.lostWaiting > 0; n = s.nextAside(n + 1) {
+	b, end := s.board, s.next
+	for n := b.nextAside(s.oldest, end); n != end && a.lostWaiting > 0; n = b.nextAside(n+1, end) {
 		if a.resendBudget < budgetUnits || room <= 0 {
 			return
 		}

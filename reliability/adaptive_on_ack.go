@@ -29,7 +29,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	for ; s.oldest != ack+1; s.oldest++ {
 		t := s.at(s.oldest)
 		if t == noToken {
-			s.unmarkEarly(s.oldest)
+			s.board.unmarkEarly(s.oldest)
 			s.sacked--
 			continue
 		}
@@ -47,7 +47,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		a.onDuplicates(sack.Copies)
 	}
 	for ; s.oldest != s.next && s.at(s.oldest) == noToken; s.oldest++ {
-		s.unmarkEarly(s.oldest)
+		s.board.unmarkEarly(s.oldest)
 		s.sacked-- // the peer contradicts itself
 	}
 	if n := int32(len(done) - before); n > 0 {
@@ -157,7 +157,7 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 ) []Token {
 	first := ack + sackAhead
 	for _, word := range words {
-		for word &^= s.earlyFrom(first); word != 0; word &= word - 1 {
+		for word &^= s.board.earlyFrom(first); word != 0; word &= word - 1 {
 			n := first + seq.Num(bits.TrailingZeros64(word))
 			i := uint32(n) & uint32(len(s.ring)-1)
 			t := s.ring[i]
@@ -167,7 +167,7 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 			a.arrived(s, now, t)
 			done = append(done, t)
 			s.ring[i] = noToken
-			s.markEarly(n)
+			s.needBoard().markEarly(n)
 			s.sacked++
 			a.newest = a.newest.Max(n)
 		}

@@ -79,7 +79,7 @@ func (a *adaptive) check(s *Sender) error {
 	for n := s.oldest; n != s.next; n++ {
 		t := s.at(n)
 		here := t != noToken && (s.segment(t).state == Resend || s.segment(t).lost)
-		if _, aside := s.marked(n); aside != here {
+		if _, aside := s.board.marked(n); aside != here {
 			return fmt.Errorf("reliability: packet %d is lost: %t, set aside: %t", n, here, aside)
 		}
 		switch {

@@ -27,7 +27,7 @@ func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Durati
 
 func (a *adaptive) reposted(s *Sender, now mono.Time, t Token, limit time.Duration) {
 	a.lost--
-	s.takeBack(s.segment(t).seq)
+	s.board.takeBack(s.segment(t).seq)
 	a.resentInRound[0]++
 	a.pacer.again++
 	a.sentAt[Data], a.waitMax = now, limit

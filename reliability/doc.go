@@ -55,7 +55,7 @@
 //	receiver.go          the receive window
 //	segments.go          states, retransmission list
 //	words.go             names of verdicts, causes and channels
-//	marks.go             bitmaps over the send window
+//	scoreboard.go        the packets of the send window that arrived early or were lost
 //	sender.go            the send window, ACKs and credits
 //	bytes.go             the limit of bytes in flight
 //	counted.go           a Sender and a Receiver that only count

@@ -48,7 +48,7 @@ func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Dura
 	} else {
 		p.lost = true
 		a.lost++
-		s.setAside(p.seq)
+		s.needBoard().setAside(p.seq)
 	}
 	p.cause, p.refusedBytes = CauseMemory, uint16(min(max(sizeBytes, 1), 1<<16-1))
 	s.bytes -= int(p.refusedBytes)
@@ -96,7 +96,8 @@ func (a *adaptive) ask(s *Sender, now mono.Time) {
 	if r.at <= now {
 		r.at = now.Add(r.wait)
 		r.wait = min(2*r.wait, max(a.shared.rules.ResendTimeout/askShare, r.wait))
-		for n := s.nextAside(s.oldest); n != s.next && !r.asking; n = s.nextAside(n + 1) {
+		b, end := s.board, s.next
+		for n := b.nextAside(s.oldest, end); n != end && !r.asking; n = b.nextAside(n+1, end) {
 			if t := s.at(n); s.segment(t).refused() {
 				a.sendAgain(s, t, CauseMemory)
 				r.asking, r.asked = true, n
@@ -115,7 +116,8 @@ func (a *adaptive) answered(s *Sender) {
 	if _, waits := s.Token(r.asked); waits {
 		return
 	}
-	for n := s.nextAside(s.oldest); n != s.next && r.count > 0; n = s.nextAside(n + 1) {
+	b, end := s.board, s.next
+	for n := b.nextAside(s.oldest, end); n != end && r.count > 0; n = b.nextAside(n+1, end) {
 		if p := s.segment(s.at(n)); p.refused() {
 			a.forgive(s, p)
 			a.lostWaiting++

@@ -32,12 +32,12 @@ const (
 type Sender struct {
 	segs      *Segments
 	policy    policy
-	ring      []Token // the segment of each number in flight; a power of two, grown on demand
-	marks     *marks  // marks of the same numbers; nil before a packet is lost or overtaken
-	oldest    seq.Num // oldest unacknowledged; next if there is none
-	next      seq.Num // next to send
-	limit     seq.Num // first number beyond the credits
-	sendLimit seq.Num // first number that may not be sent now
+	ring      []Token     // the segment of each number in flight; a power of two, grown on demand
+	board     *scoreboard // marks of the same numbers; nil before a packet is lost or overtaken
+	oldest    seq.Num     // oldest unacknowledged; next if there is none
+	next      seq.Num     // next to send
+	limit     seq.Num     // first number beyond the credits
+	sendLimit seq.Num     // first number that may not be sent now
 	window    uint32
 	number    uint32
 	sacked    int32   // packets in the window that have arrived before an older one
@@ -244,18 +244,11 @@ func (s *Sender) AdmitRun(run []Token) seq.Num {
 // allocates the ring and the Sender's state of the recovery profile.
 func (s *Sender) grow() {
 	s.policy.begin(s)
-	bigger := Sender{ring: make([]Token, max(8, 2*len(s.ring)))}
+	bigger := make([]Token, max(8, 2*len(s.ring)))
 	for n := s.oldest; n != s.next; n++ {
-		bigger.ring[uint32(n)&uint32(len(bigger.ring)-1)] = s.at(n)
-		early, aside := s.marked(n)
-		if early {
-			bigger.markEarly(n)
-		}
-		if aside {
-			bigger.setAside(n)
-		}
+		bigger[uint32(n)&uint32(len(bigger)-1)] = s.at(n)
 	}
-	s.ring, s.marks = bigger.ring, bigger.marks
+	s.ring, s.board = bigger, s.board.grown(len(bigger), s.oldest, s.next)
 }
 
 // Number returns the number of the Sender, which the caller passed to Init.
@@ -427,7 +420,7 @@ func (s *Sender) Abort(done []Token) []Token {
 		done = append(done, t)
 	}
 	s.limit, s.sendLimit = s.next, s.next
-	s.ring, s.marks, s.sacked, s.bytes, s.withholds = nil, nil, 0, 0, false
+	s.ring, s.board, s.sacked, s.bytes, s.withholds = nil, nil, 0, 0, false
 	s.patient = false
 	return done
 }
@@ -488,7 +481,7 @@ func (s *Sender) CheckRecovery() error {
 		if here {
 			sacked++
 		}
-		if early, _ := s.marked(n); early != here {
+		if early, _ := s.board.marked(n); early != here {
 			return fmt.Errorf("reliability: packet %d arrived early: %t, marked: %t", n, here, early)
 		}
 	}

@@ -67,7 +67,7 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []b
 	q := questions.Get().(*question)
 	q.peer, q.ofStream = peer, options.ofStream
 	err := n.r.AwaitFor(ctx, peer, func(_ *btl.Module, w runner.Waker) error {
-		if !n.asks.mayAsk(peer, len(request), max(n.cfg.RequestBytes, unackedFree)) {
+		if !n.asks.mayAsk(peer, len(request)) {
 			return btl.ErrAgain
 		}
 		if h.id == 0 { // otherwise the function runs again after ErrAgain

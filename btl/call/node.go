@@ -307,7 +307,7 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 		asked:   map[*btl.Endpoint]map[uint64]*question{},
 		callers: map[*btl.Endpoint]*caller{}, hosts: map[string]*callerHost{},
 		hostOf: (*btl.Endpoint).PeerHost,
-		asks:   unackedRequests{hostOf: (*btl.Endpoint).PeerHost},
+		asks:   newUnackedRequests(max(cfg.RequestBytes, unackedFree)),
 	}
 	n.silent, n.hush = context.WithCancel(context.Background())
 	n.ended, n.end = context.WithCancel(context.Background())

@@ -91,8 +91,8 @@ type Agent struct {
 	silent         atomic.Pointer[map[uint32]bool] // hosts that answer no probes, by LID; nil: none
 	stuck          atomic.Pointer[map[uint32]bool] // LIDs of hosts for a look (see stick), or nil
 	silenceChanged bool                            // "silent" does not have the latest changes
-	rareAsks       rareRate                        // guarded by the lock of the first sender
-	rareTells      rareRate                        // likewise
+	rareAsks       hostRate                        // guarded by the lock of the first sender
+	rareTells      hostRate                        // likewise
 	strangers      vnic.Counts                     // trains that no port gets; each counts once
 
 	lookAt, dialAt mono.Time

@@ -34,21 +34,6 @@ const doubtPause = time.Second
 // probes of Ping. Agents send fewer than 300 size probes a second.
 const probesMax = 512
 
-// hostRate counts what each host has sent in the present second.
-type hostRate struct {
-	sent  map[uint32]int // by LID
-	since mono.Time      // start of the present second
-}
-
-// allows reports whether the host with the given LID may send one more, and counts it.
-func (h *hostRate) allows(lid uint32, now mono.Time) bool {
-	if h.sent == nil || now.Sub(h.since) >= time.Second {
-		h.sent, h.since = make(map[uint32]int), now
-	}
-	h.sent[lid]++
-	return h.sent[lid] <= probesMax
-}
-
 // doubt makes the control thread probe all paths, because the operating system has refused a
 // packet as too large. Any thread may call doubt.
 func (a *Agent) doubt() {

@@ -4,7 +4,6 @@ package agent
 
 import (
 	"math"
-	"time"
 
 	"gobtl/fabric"
 	"gobtl/internal/mono"
@@ -90,28 +89,7 @@ func (a *Agent) tellSilent() {
 // the silent hosts is full.
 func (a *Agent) rare(now mono.Time, lid uint32, kind uint8) bool {
 	if kind == vnic.SizeAsks {
-		return a.rareAsks.take(now, lid, rareProbes)
+		return a.rareAsks.take(now, lid, rareProbes, rareProbes)
 	}
-	return a.rareTells.take(now, lid, rareShare)
-}
-
-// rareRate counts the size probes or answers to silent hosts in a second.
-type rareRate struct {
-	since mono.Time // start of the present second
-	n     int
-	of    map[uint32]int // by LID
-}
-
-// The method take counts a packet and returns true, unless the packets of the present second are
-// rareProbes already, or those to the given host have reached its share.
-func (r *rareRate) take(now mono.Time, lid uint32, share int) bool {
-	if r.of == nil || now.Sub(r.since) >= time.Second {
-		r.since, r.n, r.of = now, 0, make(map[uint32]int)
-	}
-	if r.n >= rareProbes || r.of[lid] >= share {
-		return false
-	}
-	r.n++
-	r.of[lid]++
-	return true
+	return a.rareTells.take(now, lid, rareProbes, rareShare)
 }

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"errors"
+	"math"
 	"runtime"
 	"sync"
 
@@ -180,7 +181,7 @@ func (k *intake) packet(from uint32, b []byte) {
 // probed handles a probe of the host with the LID from, unless the host has sent too many in the
 // present second.
 func (k *intake) probed(from uint32, p *port, a *vnic.Arrival) {
-	if k.probes.allows(from, k.now) {
+	if k.probes.take(k.now, from, math.MaxInt, probesMax) {
 		k.agent.probe(p, a)
 	}
 }
@@ -300,7 +301,7 @@ func (r *receiver) pass() (n int, stop bool, err error) {
 // sizeProbed passes a size probe to the control thread, unless its host has sent too many in the
 // present second.
 func (r *receiver) sizeProbed(p sizeProbe) {
-	if r.sizes.allows(p.from, r.now) {
+	if r.sizes.take(r.now, p.from, math.MaxInt, probesMax) {
 		r.agent.sizeProbed(p)
 	}
 }

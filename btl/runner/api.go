@@ -2,8 +2,6 @@ package runner
 
 import (
 	"context"
-	"runtime"
-	"slices"
 
 	"gobtl/btl"
 )
@@ -92,12 +90,12 @@ func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
 // drives the module) are begun soon. If no goroutine drives the module, the method "nudge" begins
 // the calls itself. If the goroutine that drives the module sleeps, the method "nudge" wakes it.
 func (r *Runner) nudge() {
-	if r.token.TryLock() {
+	if r.turn.token.TryLock() {
 		r.takeInbox()
 		r.release()
 		return
 	}
-	r.wakeHolder()
+	r.turn.wakeHolder()
 }
 
 // Flush waits until the peer has acknowledged everything that was sent through the endpoint before
@@ -189,7 +187,7 @@ func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
 	}
 	c.kept = true
 	p := Pending{r, c, c.uses.Load()}
-	if r.token.TryLock() {
+	if r.turn.token.TryLock() {
 		r.hooks.Enter(r.now())
 		r.offer(c)
 		r.release()
@@ -219,10 +217,10 @@ func (p Pending) Wait(ctx context.Context) error {
 		return btl.ErrContext
 	}
 	r, c := p.r, p.c
-	if !c.ended() && r.fromHandler() {
+	if !c.ended() && r.callbacks.onStack() {
 		return ErrInHandler
 	}
-	return r.await(ctx, c, !c.ended() && r.wantToken())
+	return r.await(ctx, c, !c.ended() && r.turn.want())
 }
 
 // Yield makes the goroutine that drives the module call runtime.Gosched after the current poll. A
@@ -230,12 +228,12 @@ func (p Pending) Wait(ctx context.Context) error {
 // Because of the Gosched, the started or woken goroutine runs on the thread of the driving
 // goroutine, and the next poll can begin the calls that it has made. Yield must be called only in
 // callbacks and in functions given to Do.
-func (r *Runner) Yield() { r.woken++ }
+func (r *Runner) Yield() { r.turn.woken++ }
 
 // InCallback reports whether the caller runs inside a callback of this Runner, where methods that
 // wait return ErrInHandler. While a callback of this Runner runs, InCallback returns true even
 // inside a callback of another Runner. Any goroutine may call InCallback.
-func (r *Runner) InCallback() bool { return r.fromHandler() }
+func (r *Runner) InCallback() bool { return r.callbacks.onStack() }
 
 // Owns reports whether ep is an endpoint of this Runner's module. Any goroutine may call Owns.
 func (r *Runner) Owns(ep *btl.Endpoint) bool { return r.mine(ep) == nil }
@@ -262,24 +260,4 @@ func usable(r *Runner) error {
 		return ErrTaken
 	}
 	return nil
-}
-
-// fromHandler reports whether the caller runs inside a callback, where waiting would be a deadlock.
-func (r *Runner) fromHandler() bool {
-	if !r.inside.Load() {
-		return false
-	}
-	const framesMax = 64 // frames inspected at once
-	var pcs [framesMax]uintptr
-	for skip := 2; ; skip += framesMax {
-		n := runtime.Callers(skip, pcs[:])
-		for _, pc := range pcs[:n] {
-			if f := runtime.FuncForPC(pc - 1); f != nil && slices.Contains(callbackEntries[:], f.Entry()) {
-				return true
-			}
-		}
-		if n < framesMax {
-			return false
-		}
-	}
 }

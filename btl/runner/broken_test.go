@@ -46,7 +46,7 @@ func TestRunnerFabricBreaks(t *testing.T) {
 		return breakableDomain{sleeping{dom}, &breaks}
 	})
 	r := New(m, Config{Park: time.Hour}, nil)
-	eventually(t, "the watcher to sleep", r.sleeping.Load)
+	eventually(t, "the watcher to sleep", r.turn.sleeping.Load)
 	const behind = 3
 	ends := make(chan error, 1+behind)
 	for range behind {
@@ -54,7 +54,7 @@ func TestRunnerFabricBreaks(t *testing.T) {
 			ends <- r.Await(context.Background(), func(*btl.Module, Waker) error { return nil })
 		}()
 	}
-	eventually(t, "calls to wait", func() bool { return r.blocked.Load() == behind })
+	eventually(t, "calls to wait", func() bool { return r.turn.blocked.Load() == behind })
 	go func() {
 		ends <- r.Await(context.Background(), func(*btl.Module, Waker) error {
 			breaks.Store(true)

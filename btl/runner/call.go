@@ -206,14 +206,12 @@ func (c *call) end(err error) {
 	r := c.r
 	c.open.Remove()
 	if c.since != 0 {
-		r.policies[0].Late(r.m.Now().Sub(c.since))
+		r.policies.of(c).Late(r.m.Now().Sub(c.since))
 		c.since = 0
 	}
 	switch c.state.Swap(callEnded) &^ callBeginning {
 	case callBlocked:
-		r.blocked.Add(-1)
-		r.woken++
-		c.wake <- struct{}{}
+		r.turn.wake(c)
 	case callAsleep:
 		r.m.Wake()
 	case callAbandoned:
@@ -244,9 +242,9 @@ func (r *Runner) begin(c *call) bool {
 		c.end(btl.ErrClosed)
 		return true
 	}
-	was := r.inside.Swap(true)
+	was := r.callbacks.enter()
 	pending, err := r.try(c)
-	r.inside.Store(was)
+	r.callbacks.leave(was)
 	switch again := errors.Is(err, btl.ErrAgain); {
 	case c.life.Load() != life:
 		return true // the call has ended, and may be reused already
@@ -267,7 +265,7 @@ func (r *Runner) try(c *call) (pending bool, err error) {
 	case callDo:
 		return false, c.fn(r.m)
 	case callConnect, callDial:
-		return r.tryConnect(c)
+		return r.handshakes.begin(r.m, c)
 	case callFlush:
 		c.ep.Flush(r.m.Now(), c.onEnd)
 		return true, nil
@@ -281,42 +279,6 @@ func (r *Runner) try(c *call) (pending bool, err error) {
 		return false, nil
 	default:
 		return r.trySend(c)
-	}
-}
-
-func (r *Runner) tryConnect(c *call) (pending bool, err error) {
-	ep, err := r.find(c)
-	if err != nil {
-		return false, err
-	}
-	if *c.found = ep; ep.Connected() {
-		return false, nil
-	}
-	r.connects[ep] = append(r.connects[ep], c)
-	return true, nil
-}
-
-// The method "find" returns the endpoint for a call of Connect or Dial, and makes the endpoint if
-// there is none.
-func (r *Runner) find(c *call) (*btl.Endpoint, error) {
-	if c.kind == callDial {
-		return r.m.Dial(r.m.Now(), string(c.name))
-	}
-	return r.m.Connect(r.m.Now(), c.name)
-}
-
-// The method "connected" ends the calls of Connect and Dial that wait for the given endpoint.
-func (r *Runner) connected(ep *btl.Endpoint, err error) {
-	waiting, ok := r.connects[ep]
-	if !ok {
-		return
-	}
-	if err == nil && !ep.Connected() {
-		err = ep.Err()
-	}
-	delete(r.connects, ep)
-	for _, c := range waiting {
-		c.end(err)
 	}
 }
 

@@ -282,7 +282,7 @@ func TestRunnerAwaitAndCancel(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := r.blocked.Load(); n != 0 {
+	if n := r.turn.blocked.Load(); n != 0 {
 		t.Errorf("%d calls are still counted as blocked", n)
 	}
 }

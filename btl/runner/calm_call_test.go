@@ -38,7 +38,7 @@ func TestRunnerCalmBehindCall(t *testing.T) {
 	came := make(chan struct{}, 1)
 	var to *Runner
 	mustHandleTag(t, m, 4, func(*btl.Endpoint, btl.Tag, []byte) {
-		to.woken++ // as if it had ended a call
+		to.turn.woken++ // as if it had ended a call
 		came <- struct{}{}
 	})
 	to = openRunner(t, m)

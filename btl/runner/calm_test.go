@@ -60,7 +60,7 @@ func TestRunnerSleepsAtOnceInCalm(t *testing.T) {
 	for range batches {
 		var before, after uint64
 		calm := becalmed(t, to.now())
-		look(func(m *btl.Module) { before, to.policies[1] = passesOf(m), calm })
+		look(func(m *btl.Module) { before, to.policies.each[1] = passesOf(m), calm })
 		send(messages)
 		look(func(m *btl.Module) { after = passesOf(m) })
 		if least = min(least, after-before); least < 2*(messages-1) { // the first may need none

@@ -22,9 +22,13 @@
 //	remote.go      PutNotice, Get, Atomic
 //	post.go        SendBuffered, Post, messages for which no goroutine waits
 //	call.go        the request of one goroutine, and its states
+//	handshakes.go  calls that wait for the handshake of an endpoint
 //	refused.go     calls for which there was no resource yet
-//	wake.go        a call drives, sleeps, is woken, hands the token over
+//	turn.go        the token, and the goroutines that wait for the token
+//	callback.go    whether a goroutine runs inside a callback
+//	wake.go        a call drives, sleeps, hands the token over
 //	watch.go       the watcher drives while no goroutine calls
+//	watcher.go     the watcher waits while calls drive
 //	nap_linux.go   a sleep of less than a millisecond
 //	waitmode.go    the ways in which a loop waits
 //

@@ -27,7 +27,7 @@ func (r *Runner) attach(layers []Layer, onEvent func(*btl.Endpoint, btl.Event, e
 		}
 	}
 	r.m.OnEndpoint(func(ep *btl.Endpoint, ev btl.Event, err error) {
-		r.connected(ep, err)
+		r.handshakes.ended(ep, err)
 		if ev == btl.EventConnected {
 			r.posts.know(ep)
 		} else {

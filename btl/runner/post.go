@@ -25,7 +25,7 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 	}
 	c := r.newCall(callPost)
 	c.ep, c.tag, c.data = ep, tag, data
-	if r.token.TryLock() {
+	if r.turn.token.TryLock() {
 		r.hooks.Enter(r.now())
 		r.offer(c)
 		return r.await(ctx, c, true)

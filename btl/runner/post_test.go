@@ -35,7 +35,7 @@ func TestPostsOfOneHost(t *testing.T) {
 		}
 		good, data := eps[bads], make([]byte, 512)
 		hostsOf(t, r, good)
-		r.token.Lock() // so that nobody drives
+		r.turn.token.Lock() // so that nobody drives
 		for _, ep := range eps {
 			if !leaves(r, ep, data) {
 				t.Fatal("the first post is refused")
@@ -128,7 +128,7 @@ func wantNoPosts(t *testing.T, r *Runner, eps []*btl.Endpoint) {
 		t.Fatal(err)
 	}
 	for _, ep := range eps { // a post to an endpoint that has ended ends, and leaves nothing
-		r.token.Lock()
+		r.turn.token.Lock()
 		leaves(r, ep, nil)
 		r.hooks.Enter(r.now())
 		r.takeInbox()

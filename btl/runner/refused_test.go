@@ -183,9 +183,9 @@ func TestRunnerFlushBehindPosts(t *testing.T) {
 	}
 	defer standStill(t, rs[1])()
 	for range 50 {
-		rs[0].token.Lock() // somebody drives, and has not looked into the inbox yet when it leaves
+		rs[0].turn.token.Lock() // somebody drives, and has not looked into the inbox yet when it leaves
 		err := rs[0].SendBuffered(t.Context(), ep, 3, []byte("post"))
-		rs[0].token.Unlock()
+		rs[0].turn.token.Unlock()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,45 +54,30 @@ type Config struct {
 // goroutine that drives the module, one at a time. A callback is allowed to call methods of the
 // Module directly. In a callback, those methods of the Runner that would wait return ErrInHandler.
 type Runner struct {
-	m      *btl.Module
-	hooks  btl.Hooks
-	cfg    Config
-	start  time.Time
-	limits btl.Limits
-	second bool // the module belongs to an earlier Runner, and this one has ended
-	turn
+	m         *btl.Module
+	hooks     btl.Hooks
+	cfg       Config
+	start     time.Time
+	limits    btl.Limits
+	second    bool // the module belongs to an earlier Runner, and this one has ended
+	turn      turn
+	callbacks callbacks
+	watcher   watcher
 	requests
 	pauses
 	longPasses
 	runnerEnd
 }
 
-// The type "turn" is the state of the token (the lock whose holder owns the module), and of the
-// goroutines that wait for the token.
-type turn struct {
-	token    sync.Mutex
-	inside   atomic.Bool  // the token's holder may be in a callback: see fromHandler
-	blocked  atomic.Int32 // number of calls in the state callBlocked
-	poked    atomic.Bool  // a call was woken to drive the module, and has not tried to get the token
-	sleeping atomic.Bool  // a goroutine sleeps in the kernel
-	holding  atomic.Bool  // a goroutine sleeps in the kernel with the token
-	wanted   atomic.Int32 // number of calls that try to get the token
-	drives   uint64       // number of calls that have driven the module
-	// watcherWaits is set while the watcher (the Runner's own goroutine) waits until the token is
-	// released.
-	watcherWaits atomic.Bool
-	woken        int // calls woken since the last yield of the driver
-}
-
 // The type "requests" contains the calls that have not ended. Only the goroutine that owns the
 // module may use the fields of the type "requests", except for "inbox" and "posts".
 type requests struct {
-	inbox    inbox
-	posts    posts
-	open     list.List[*call] // the calls that have begun
-	refused  refusedCalls
-	connects map[*btl.Endpoint][]*call
-	spare    []*call // reused slice of takeInbox
+	inbox      inbox
+	posts      posts
+	open       list.List[*call] // the calls that have begun
+	refused    refusedCalls
+	handshakes handshakes
+	spare      []*call // reused slice of takeInbox
 }
 
 // The type "pauses" is the part of a Runner's state that is needed for waiting and sleeping.
@@ -101,14 +85,8 @@ type pauses struct {
 	sleeper    fabric.Sleeper // nil if the fabric can only sleep with the token
 	hastener   fabric.Hastener
 	sleepUntil btl.Time // end of the current sleep; guarded by the token
-	policies   [2]*waiting.Policy
+	policies   policies
 	slack      time.Duration
-	relief     chan struct{} // tells the watcher that no call sleeps, or that the token is free
-	napper     napper        // of the watcher
-	naps       atomic.Uint64 // of the watcher, while calls drive the module
-
-	mu    sync.Mutex
-	waits waiting.Counts // guarded by mu
 }
 
 // longPasses counts the polls that took longer than Config.LongPass.
@@ -149,16 +127,6 @@ type runnerEnd struct {
 	err     error // valid when done is closed
 }
 
-// callbackEntries contains the entry points of the functions through which all callbacks are
-// called. fromHandler searches the caller's stack for the functions in callbackEntries. The
-// functions in callbackEntries must not be inlined, because runtime.Callers would not find their
-// entry points.
-var callbackEntries = [...]uintptr{
-	reflect.ValueOf((*Runner).pass).Pointer(),
-	reflect.ValueOf((*Runner).begin).Pointer(),
-	reflect.ValueOf((*Runner).shutdown).Pointer(),
-}
-
 // New starts a Runner that drives the module m, and that owns m from then on. The caller must
 // register its message handlers before New, and must afterwards use m only in functions given to Do
 // and in callbacks. The Runner sets the module's callback OnEndpoint and, if a layer has a function
@@ -187,13 +155,16 @@ func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error
 		cfg.LongPass = 100 * time.Millisecond
 	}
 	r := &Runner{
-		m: m, hooks: m.Hooks(), cfg: cfg, start: time.Now(), limits: m.Limits(),
+		m: m, hooks: m.Hooks(), cfg: cfg, start: time.Now(), limits: m.Limits(), turn: turn{m: m},
+		watcher: watcher{
+			wait: cfg.Wait, park: cfg.Park, pinned: cfg.Setup != nil, relief: make(chan struct{}, 1),
+		},
 	}
-	r.connects = make(map[*btl.Endpoint][]*call)
+	r.handshakes.waiting = make(map[*btl.Endpoint][]*call)
 	r.posts.hostOf = (*btl.Endpoint).PeerHost
-	r.relief, r.done = make(chan struct{}, 1), make(chan struct{})
-	for i := range r.policies {
-		r.policies[i] = waiting.New(cfg.Wait, cfg.Spin, new(waiting.OSThread), r.now())
+	r.done = make(chan struct{})
+	for i := range r.policies.each {
+		r.policies.each[i] = waiting.New(cfg.Wait, cfg.Spin, new(waiting.OSThread), r.now())
 	}
 	r.slack = waiting.TimerSlack()
 	r.sleeper, r.hastener = r.hooks.Sleeper()
@@ -210,11 +181,7 @@ func (r *Runner) Stats() btl.Stats { return r.m.Stats() }
 
 // Waits returns counters that describe how the Runner has waited. The counters are updated at each
 // sleep.
-func (r *Runner) Waits() Waits {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.waits
-}
+func (r *Runner) Waits() Waits { return r.policies.counts() }
 
 // Done returns a channel that is closed when the Runner has ended.
 func (r *Runner) Done() <-chan struct{} { return r.done }
@@ -241,7 +208,7 @@ func (r *Runner) Close(ctx context.Context) error {
 	if err := usable(r); err != nil {
 		return err
 	}
-	if r.fromHandler() {
+	if r.callbacks.onStack() {
 		return ErrInHandler
 	}
 	r.closeMu.Lock()
@@ -298,11 +265,11 @@ func (r *Runner) shutdown(err error) {
 		return
 	}
 	r.stopped = true
-	was := r.inside.Swap(true)
+	was := r.callbacks.enter()
 	if e := r.m.Close(); e != nil {
 		err = errors.Join(err, e)
 	}
-	r.inside.Store(was)
+	r.callbacks.leave(was)
 	if err != nil {
 		r.err = fmt.Errorf("runner: %w", err)
 	}
@@ -316,6 +283,6 @@ func (r *Runner) shutdown(err error) {
 		c.end(btl.ErrClosed)
 	}
 	r.refused = refusedCalls{}
-	clear(r.connects)
+	r.handshakes.clear()
 	close(r.done)
 }

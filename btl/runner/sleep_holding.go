@@ -15,10 +15,10 @@ import (
 func (r *Runner) sleepHolding(
 	ctx context.Context, c *call, d time.Duration, p *waiting.Policy,
 ) bool {
-	r.noteWaits()
-	r.holding.Store(true)
-	defer r.holding.Store(false)
-	if !r.inbox.empty() || r.wanted.Load() > 0 || r.asked.Load() {
+	r.policies.note()
+	r.turn.holding.Store(true)
+	defer r.turn.holding.Store(false)
+	if !r.inbox.empty() || r.turn.wanted.Load() > 0 || r.asked.Load() {
 		return false
 	}
 	defer wakeAtEnd(ctx, c, r.m)()
@@ -33,11 +33,4 @@ func (r *Runner) sleepHolding(
 	}
 	p.Slept(d, r.now().Sub(begin), r.slack)
 	return true
-}
-
-// If a goroutine sleeps while it owns the module (sleepHolding), wakeHolder wakes this goroutine.
-func (r *Runner) wakeHolder() {
-	if r.holding.CompareAndSwap(true, false) {
-		r.m.Wake()
-	}
 }

@@ -137,7 +137,7 @@ func TestRunnerWaitsAsleep(t *testing.T) {
 		return n
 	}
 	for range 3 {
-		eventually(t, "the watcher to sleep", r.sleeping.Load)
+		eventually(t, "the watcher to sleep", r.turn.sleeping.Load)
 		before := passes()
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		err := r.Await(ctx, func(*btl.Module, Waker) error { return nil })
@@ -194,15 +194,15 @@ func TestRunnerWaitsAwake(t *testing.T) {
 		}
 	}
 	look(func(*btl.Module) {
-		for i := range r.policies { // the watcher may drive, and the call wait for that
-			r.policies[i] = waiting.New(WaitAdaptive, 5*time.Millisecond, crowdedThread{}, r.now())
-			r.policies[i].AmongFriends() // a long yield, beside other work, does not stop the yields
+		for i := range r.policies.each { // the watcher may drive, and the call wait for that
+			r.policies.each[i] = waiting.New(WaitAdaptive, 5*time.Millisecond, crowdedThread{}, r.now())
+			r.policies.each[i].AmongFriends() // a long yield, beside other work, does not stop the yields
 		}
 	})
 	count := func() (yields, passes uint64) {
 		look(func(m *btl.Module) {
 			passes = passesOf(m)
-			for _, p := range r.policies {
+			for _, p := range r.policies.each {
 				yields += p.Counts().Yields
 			}
 		})
@@ -226,7 +226,7 @@ func TestRunnerWaitsAwake(t *testing.T) {
 func TestRunnerTriesAgainAsleep(t *testing.T) {
 	r := openRunner(t, openShm(t, nil))
 	for range 5 {
-		eventually(t, "the watcher to sleep", r.sleeping.Load)
+		eventually(t, "the watcher to sleep", r.turn.sleeping.Load)
 		ready := time.Now().Add(20 * time.Millisecond)
 		tries := 0
 		err := r.Do(t.Context(), func(*btl.Module) error {
@@ -264,7 +264,7 @@ func TestRunnerCountsCalls(t *testing.T) {
 		mustHandleTag(t, m, 3, func(*btl.Endpoint, btl.Tag, []byte) {})
 	})
 	drives := func() (n uint64) {
-		look := func(*btl.Module) error { n = rs[0].drives; return nil }
+		look := func(*btl.Module) error { n = rs[0].turn.drives; return nil }
 		if err := rs[0].Do(t.Context(), look); err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func whoWorks() worker {
 func (d *worksDomain) begins() bool {
 	ended := d.ended
 	d.ended = 0
-	return d.by == byOther || d.r.policies[d.by].Since() >= ended
+	return d.by == byOther || d.r.policies.each[d.by].Since() >= ended
 }
 
 func (d *worksDomain) Arm() bool {
@@ -88,7 +88,7 @@ func (d *worksDomain) waited(t *testing.T, r *Runner) (ok bool) {
 			return ok
 		default:
 		}
-		if arms || r.blocked.Load() == 0 {
+		if arms || r.turn.blocked.Load() == 0 {
 			continue
 		}
 		if err := r.Do(t.Context(), func(*btl.Module) error {

@@ -10,6 +10,7 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
+	"gobtl/internal/waiting"
 )
 
 // bellCount counts how often somebody wakes a domain.
@@ -99,5 +100,26 @@ func TestAwakeIsNotWoken(t *testing.T) {
 	}
 	if w := r.Waits(); w.Sleeps != 0 {
 		t.Errorf("a busy loop slept %d times", w.Sleeps)
+	}
+}
+
+// The goroutines of calls and the watcher have a policy each, and their counters are added up when
+// they are noted.
+func TestPolicies(t *testing.T) {
+	var p policies
+	for i := range p.each {
+		p.each[i] = waiting.New(WaitAdaptive, time.Millisecond, new(waiting.OSThread), 1)
+	}
+	if p.of(nil) != p.each[1] || p.of(new(call)) != p.each[0] {
+		t.Error("a goroutine got the policy of another")
+	}
+	for _, one := range p.each {
+		one.Slept(time.Millisecond, time.Millisecond, 0)
+	}
+	if n := p.counts().Sleeps; n != 0 {
+		t.Errorf("%d sleeps before they are noted", n)
+	}
+	if p.note(); p.counts().Sleeps != 2 {
+		t.Errorf("%d sleeps, want 2", p.counts().Sleeps)
 	}
 }

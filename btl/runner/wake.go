@@ -20,13 +20,13 @@ func (r *Runner) run(ctx context.Context, c *call) error {
 		c.recycle()
 		return err
 	}
-	if r.wantToken() {
+	if r.turn.want() {
 		r.hooks.Enter(r.now())
 		r.takeInbox() // calls queued earlier go first
 		r.offer(c)
 		return r.await(ctx, c, true)
 	}
-	if r.fromHandler() {
+	if r.callbacks.onStack() {
 		c.recycle()
 		return ErrInHandler
 	}
@@ -41,29 +41,6 @@ func endOf(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// wantToken tries for a short time to lock the token (the lock whose holder owns the module), and
-// reports whether it has succeeded.
-func (r *Runner) wantToken() bool {
-	if r.token.TryLock() {
-		return true
-	}
-	if r.blocked.Load() > 0 || r.holding.Load() {
-		return false
-	}
-	const tries, rounds = 100, 2 // a poll of the watcher takes about a microsecond
-	r.wanted.Add(1)
-	defer r.wanted.Add(-1)
-	for range rounds {
-		for range tries {
-			if r.token.TryLock() {
-				return true
-			}
-		}
-		runtime.Gosched()
-	}
-	return false
-}
-
 // The method "await" waits for the end of a call. If the argument "holding" is true, the caller
 // owns the module, and the method "await" drives the module while it waits.
 func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
@@ -71,7 +48,7 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	for !c.ended() && ctx.Err() == nil {
 		switch {
 		case !holding:
-			holding = r.block(ctx, c, slept, left)
+			holding = r.turn.block(ctx, c, slept, left)
 		case r.stopped:
 			if r.takeInbox(); !c.ended() {
 				c.end(btl.ErrClosed)
@@ -80,7 +57,7 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 			r.leaveToWatcher()
 			holding, left = false, true
 		default:
-			r.drives += drives
+			r.turn.drives += drives
 			drives = 0
 			sleepy := r.drive(ctx, c, searches)
 			if searches = false; sleepy {
@@ -97,7 +74,7 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 		r.release()
 	}
 	if slept {
-		r.relieve()
+		r.watcher.relieve()
 	}
 	if c.kept && !c.ended() {
 		return ctx.Err()
@@ -126,7 +103,7 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 func (r *Runner) leaveToWatcher() {
 	r.release()
 	r.m.Wake()
-	r.relieve()
+	r.watcher.relieve()
 }
 
 // The method "offer" begins a call, or queues the call if no send buffer is free for it.
@@ -173,12 +150,12 @@ func (r *Runner) takeInbox() int {
 //
 //go:noinline
 func (r *Runner) pass() (events int) {
-	was := r.inside.Swap(true)
+	was := r.callbacks.enter()
 	now := r.now()
 	r.hooks.Advance(now)
 	events = r.takeInbox()
 	n, err := r.m.Progress(now)
-	r.inside.Store(was)
+	r.callbacks.leave(was)
 	if events+n > 0 {
 		r.longPasses.check(r.now().Sub(now), &r.cfg)
 	}
@@ -187,13 +164,6 @@ func (r *Runner) pass() (events int) {
 		r.asked.Store(true)
 	}
 	return events + n
-}
-
-func (r *Runner) policy(c *call) *waiting.Policy {
-	if c == nil {
-		return r.policies[1]
-	}
-	return r.policies[0]
 }
 
 // The method "drive" polls until the call c has ended, or until the caller should sleep. The result
@@ -207,7 +177,7 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 // first call of "pass", which sends the message of the new call.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
-	p, last := r.policy(c), r.m.Now()
+	p, last := r.policies.of(c), r.m.Now()
 	worked := !goesOn // the time without an event counts from the end of the next pass
 	if worked {
 		p.Begin(last)
@@ -218,12 +188,12 @@ func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) 
 			p.Found(r.m.Now())
 			return false
 		}
-		if r.asked.Load() || c == nil && r.wanted.Load() > 0 ||
+		if r.asked.Load() || c == nil && r.turn.wanted.Load() > 0 ||
 			i%checkEvery == 0 && ctx.Err() != nil {
 			return false
 		}
-		if r.woken > 0 {
-			r.woken = 0
+		if r.turn.woken > 0 {
+			r.turn.woken = 0
 			runtime.Gosched()
 		}
 		now := r.m.Now() // when the latest pass began, which is the end of the previous pass
@@ -271,24 +241,22 @@ func (r *Runner) release() {
 			r.pass()
 			due = r.due()
 		}
-		wake := r.sleeping.Load() && due < r.sleepUntil
+		wake := r.turn.sleeping.Load() && due < r.sleepUntil
 		if wake {
 			wake = r.hastenSleep()
 		}
-		r.token.Unlock()
+		r.turn.token.Unlock()
 		if wake {
 			r.m.Wake()
 		}
-		if r.watcherWaits.Load() {
-			r.relieve()
-		}
+		r.watcher.released()
 		for {
-			wait := r.blocked.Load() > 0 && !r.poked.Load() && !r.sleeping.Load() && !r.asked.Load()
-			if r.inbox.empty() && !wait || !r.token.TryLock() {
+			wait := r.turn.vacant() && !r.asked.Load()
+			if r.inbox.empty() && !wait || !r.turn.token.TryLock() {
 				return
 			}
 			r.takeInbox()
-			if wait && !r.poke() {
+			if wait && !r.turn.poke(&r.open) {
 				runtime.Gosched() // the waiting call is about to block or to return
 			}
 			break
@@ -312,70 +280,6 @@ func (r *Runner) hastenSleep() (wake bool) {
 	r.hastener.Hasten(d)
 	r.sleepUntil = due
 	return false
-}
-
-// The method "poke" wakes the goroutine of a blocked call, which then drives the module, and
-// returns true, or returns false if no call is blocked. The caller must own the module.
-func (r *Runner) poke() bool {
-	for c := r.open.First(); c != nil; c = c.open.Next() {
-		if c.turn(callBlocked, callPoked) {
-			r.blocked.Add(-1)
-			r.poked.Store(true)
-			c.poked = true
-			c.wake <- struct{}{}
-			return true
-		}
-	}
-	return false
-}
-
-// The method "block" waits until a call has ended, or until the call must drive the module. The
-// result "holding" of the method "block" reports whether the caller owns the module after the wait.
-// A call that has polled without receiving a packet does not drive the module while a goroutine of
-// a different call sleeps in the kernel.
-func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holding bool) {
-	r.blocked.Add(1)
-	if !c.turn(callRunning, callBlocked) {
-		r.blocked.Add(-1) // the call has ended
-		return false
-	}
-	if !left && (!searched || !r.sleeping.Load()) && r.token.TryLock() {
-		if c.turn(callBlocked, callRunning) {
-			r.blocked.Add(-1)
-			return true
-		}
-		<-c.wake
-		r.woke(c)
-		return true
-	}
-	r.wakeHolder()
-	if done := ctx.Done(); done == nil {
-		<-c.wake // cheaper than a select
-	} else {
-		select {
-		case <-c.wake:
-		case <-done:
-			if c.turn(callBlocked, callRunning) {
-				r.blocked.Add(-1)
-				return false
-			}
-			<-c.wake
-		}
-	}
-	return r.woke(c) && r.token.TryLock()
-}
-
-// The goroutine of a woken call calls the method "woke", which reports whether this goroutine must
-// drive the module. If the woken call has already ended, its goroutine only locks and releases the
-// token (the module's lock), so that the method "release" wakes the next call.
-func (r *Runner) woke(c *call) bool {
-	if !c.poked {
-		return false
-	}
-	c.poked = false
-	c.turn(callPoked, callRunning)
-	r.poked.Store(false)
-	return true
 }
 
 // The method "due" returns the time at which the Runner must poll even if no packet has arrived.
@@ -407,7 +311,7 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.inbox.empty() && r.broken == nil {
 		r.hooks.AcknowledgeAll()
 	}
-	d, p := r.timeout(), r.policy(c)
+	d, p := r.timeout(), r.policies.of(c)
 	if d <= 0 || d < p.SleepMin() || !r.inbox.empty() || r.broken != nil {
 		return true, false
 	}
@@ -415,7 +319,7 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.sleeper == nil {
 		return true, r.sleepHolding(ctx, c, d, p)
 	}
-	if r.sleeping.Load() {
+	if r.turn.sleeping.Load() {
 		if c != nil && c.since == 0 {
 			c.since = p.Since()
 		}
@@ -428,11 +332,11 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if c != nil && !c.turn(callRunning, callAsleep) {
 		return true, false
 	}
-	r.noteWaits()
+	r.policies.note()
 	begin := r.now()
 	r.sleepUntil = begin.Add(d)
-	r.sleeping.Store(true)
-	r.token.Unlock()
+	r.turn.sleeping.Store(true)
+	r.turn.token.Unlock()
 	if r.inbox.empty() && !r.asked.Load() {
 		stop := wakeAtEnd(ctx, c, r.m)
 		if err := r.sleeper.Sleep(d); err != nil {
@@ -441,11 +345,11 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 		}
 		stop()
 	}
-	r.sleeping.Store(false)
+	r.turn.sleeping.Store(false)
 	if c != nil {
 		c.turn(callAsleep, callRunning)
 	}
-	if !r.token.TryLock() {
+	if !r.turn.token.TryLock() {
 		return false, false
 	}
 	p.Slept(d, r.now().Sub(begin), 0) // a kernel timer has no slack to subtract
@@ -459,13 +363,4 @@ func wakeAtEnd(ctx context.Context, c *call, m *btl.Module) (stop func() bool) {
 		return func() bool { return true }
 	}
 	return context.AfterFunc(ctx, m.Wake)
-}
-
-// noteWaits updates the counters that Runner.Waits returns. The caller must own the module.
-func (r *Runner) noteWaits() {
-	w := r.policies[0].Counts()
-	w.Add(r.policies[1].Counts())
-	r.mu.Lock()
-	r.waits = w
-	r.mu.Unlock()
 }

@@ -3,20 +3,9 @@ package runner
 import (
 	"context"
 	"runtime"
-	"time"
 
 	"gobtl/internal/waiting"
 )
-
-// While one call after another drives the module, the watcher (the Runner's own goroutine)
-// repeatedly sleeps for the time "napping". While the watcher sleeps for the time "napping",
-// packets do not wake it, and it does not compete with the calls for the token (the module's lock).
-const napping = 100 * time.Microsecond
-
-// After missesMost failed attempts to lock the token (the module's lock), the watcher (the Runner's
-// own goroutine) waits until the token is released. The value of missesMost is large, so that the
-// watcher is rarely woken while short calls follow one another.
-const missesMost = 100
 
 // The method "watch" is the main function of the Runner's own goroutine, called the watcher. The
 // watcher drives the module while no call drives it, and finally closes the module.
@@ -29,24 +18,25 @@ func (r *Runner) watch() {
 		}
 	}
 	defer waiting.Enter()()
-	defer r.napper.close()
+	defer r.watcher.end()
 	var seen uint64
-	misses := 0
 	rested := false // the latest iteration was a sleep and a poll
 	for !r.asked.Load() {
-		if !r.seek(&misses) {
+		if !r.watcher.seek(&r.turn) {
 			continue
 		}
-		if r.sleeping.Load() { // a call sleeps in the kernel
+		if r.turn.sleeping.Load() { // a call sleeps in the kernel
 			r.release()
-			r.waitRelief()
+			for r.turn.sleeping.Load() && !r.asked.Load() {
+				r.watcher.waitRelief()
+			}
 			continue
 		}
-		calls := r.drives - seen
-		if seen = r.drives; calls > 1 {
+		calls := r.turn.drives - seen
+		if seen = r.turn.drives; calls > 1 {
 			r.pass()
 			r.release()
-			r.nap()
+			r.watcher.nap()
 			continue
 		}
 		sleepy := rested && r.atRest() || r.drive(context.Background(), nil, false)
@@ -59,15 +49,15 @@ func (r *Runner) watch() {
 			rested = slept
 		}
 		if r.pass() > 0 && sleepy {
-			r.policies[1].Found(r.m.Now())
+			r.policies.of(nil).Found(r.m.Now())
 		}
-		wakes := r.woken > 0
-		r.woken = 0
+		wakes := r.turn.woken > 0
+		r.turn.woken = 0
 		r.release()
 		if !sleepy {
 			runtime.Gosched()
-			if r.wanted.Load() > 0 {
-				r.nap()
+			if r.turn.wanted.Load() > 0 {
+				r.watcher.nap()
 			}
 		} else if wakes {
 			runtime.Gosched()
@@ -76,102 +66,33 @@ func (r *Runner) watch() {
 	r.finish()
 }
 
-// The method "seek" tries to lock the token (the lock whose holder owns the module), and reports
-// whether it has succeeded. If the token is locked, the method "seek" waits for a short time before
-// it returns false. After missesMost failed attempts in succession, the method "seek" waits until
-// the token is released, because a long callback or a sleep in the kernel can keep the token locked
-// for a long time. The argument "misses" counts the consecutive failed attempts of the method
-// "seek" to lock the token.
-func (r *Runner) seek(misses *int) (holding bool) {
-	if r.token.TryLock() {
-		*misses = 0
-		return true
-	}
-	if *misses++; *misses < missesMost || r.cfg.Wait == WaitBusy {
-		r.nap()
-		return false
-	}
-	*misses = 0
-	r.watcherWaits.Store(true)
-	defer r.watcherWaits.Store(false)
-	if r.token.TryLock() { // released before watcherWaits was set
-		return true
-	}
-	select {
-	case <-r.relief:
-	case <-time.After(r.cfg.Park):
-	}
-	return false
-}
-
 // atRest reports whether the watcher (the Runner's own goroutine) can sleep without polling again
 // first. If a packet has arrived since the latest poll, the fabric ends the sleep.
 func (r *Runner) atRest() bool {
-	p := r.policies[1]
+	p := r.policies.of(nil)
 	return r.sleeper != nil && p.Calm() && r.due().Sub(r.m.Now()) > p.SleepMin() &&
-		r.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
-}
-
-// The method "nap" lets the watcher (the Runner's own goroutine) sleep for a short time while calls
-// drive the module.
-func (r *Runner) nap() {
-	if r.cfg.Wait == WaitBusy {
-		waiting.Cede()
-		runtime.Gosched()
-		return
-	}
-	r.naps.Add(1)
-	r.rest()
-}
-
-// The method "rest" lets the watcher (the Runner's own goroutine) sleep for a short time.
-func (r *Runner) rest() {
-	if r.cfg.Setup != nil {
-		nap(napping)
-	} else {
-		r.napper.nap(napping)
-	}
-}
-
-// waitRelief lets the watcher (the Runner's own goroutine) wait until no call of the Runner sleeps
-// in the kernel.
-func (r *Runner) waitRelief() {
-	for r.sleeping.Load() && !r.asked.Load() {
-		select {
-		case <-r.relief:
-		case <-time.After(r.cfg.Park):
-		}
-	}
-}
-
-// The method "relieve" wakes the watcher (the Runner's own goroutine) if it waits until no call
-// sleeps in the kernel or until the token is released.
-func (r *Runner) relieve() {
-	select {
-	case r.relief <- struct{}{}:
-	default:
-	}
+		r.turn.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
 }
 
 // The method "finish" closes all endpoints, closes the module, and ends all calls.
 func (r *Runner) finish() {
 	for {
-		r.token.Lock()
+		r.turn.token.Lock()
 		if e := r.lost.Load(); e != nil && r.broken == nil {
 			r.broken = *e
 		}
 		if r.broken == nil {
 			r.pass()
 		}
-		if !r.sleeping.Load() && (r.broken != nil || r.over()) {
+		if !r.turn.sleeping.Load() && (r.broken != nil || r.over()) {
 			r.shutdown(r.broken)
 			r.release()
 			return
 		}
-		if r.sleeping.Load() {
+		if r.turn.sleeping.Load() {
 			r.m.Wake()
 		}
 		r.release()
-		r.rest()
+		r.watcher.rest()
 	}
 }

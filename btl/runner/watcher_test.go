@@ -37,9 +37,9 @@ func TestWatcherSleepsDuringLongCallback(t *testing.T) {
 	}
 	for range 3 {
 		err = rs[1].Do(t.Context(), func(*btl.Module) error {
-			before := rs[1].naps.Load()
+			before := rs[1].watcher.naps.Load()
 			time.Sleep(long)
-			if n := rs[1].naps.Load() - before; n > most {
+			if n := rs[1].watcher.naps.Load() - before; n > most {
 				t.Errorf("the watcher has slept %d times in one callback, want at most %d", n, most)
 			}
 			return nil
@@ -72,5 +72,35 @@ func TestContextEndsSleep(t *testing.T) {
 	}
 	if err := r.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The watcher naps while it fails to lock the token, and after missesMost failed attempts waits for
+// the release of the token.
+func TestWatcherSeek(t *testing.T) {
+	w := watcher{park: time.Hour, relief: make(chan struct{}, 1)}
+	defer w.end()
+	var u turn
+	if !w.seek(&u) {
+		t.Fatal("a free token was not locked")
+	}
+	for range missesMost - 1 {
+		if w.seek(&u) {
+			t.Fatal("a locked token was locked again")
+		}
+	}
+	if n := w.naps.Load(); n != missesMost-1 {
+		t.Errorf("%d naps, want %d", n, missesMost-1)
+	}
+	w.released()
+	if len(w.relief) != 0 {
+		t.Error("the watcher is woken, and does not wait for the token")
+	}
+	got := make(chan bool)
+	go func() { got <- w.seek(&u) }()
+	eventually(t, "the watcher to wait", w.waits.Load)
+	w.released()
+	if <-got || w.waits.Load() || w.misses != 0 {
+		t.Errorf("after the release: waits %v, %d misses", w.waits.Load(), w.misses)
 	}
 }

@@ -56,7 +56,7 @@ type engine struct {
 	exposed    int   // windows that have memory here
 	broken     error // why the engine is unusable: the fabric failed, or the job was finalized
 	finalizing bool
-	contexts   uint64     // number of contexts that this rank has made
+	contexts   contextMaker
 	used       contextUse // contexts of other ranks, by maker
 	failures   failures
 
@@ -84,7 +84,7 @@ const labelPrefix = "rank "
 
 func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine, error) {
 	e := &engine{
-		m: m, rank: rank, slack: waiting.TimerSlack(),
+		m: m, rank: rank, contexts: contextMaker{rank: rank}, slack: waiting.TimerSlack(),
 		quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 	e.startClock()

@@ -101,7 +101,8 @@ type Outside struct {
 func OpenOver(ctx context.Context, job Job, m *btl.Module, cfg Config, by Outside) (*World, error) {
 	cfg = cfg.withDefaults()
 	e := &engine{
-		m: m, rank: job.Rank(), clock: by.Clock, turns: by.Turns,
+		m: m, rank: job.Rank(), contexts: contextMaker{rank: job.Rank()},
+		clock: by.Clock, turns: by.Turns,
 		quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 	close(e.ended) // There is no helper.
@@ -175,7 +176,7 @@ func (w *World) SplitNotices(ranks int) {
 func (w *World) Assemblies() int {
 	w.e.lock()
 	defer w.e.unlock()
-	return len(w.e.failures.parts)
+	return len(w.e.failures.parts.from)
 }
 
 // DecideFor has rank 0 of a communicator, which leads, wait for the votes of the others in its next
@@ -236,7 +237,7 @@ func (w *World) LongNotice(ctx context.Context, to, sizeBytes int) (ended, err e
 func (w *World) Repeat() {
 	w.e.lock()
 	defer w.e.unlock()
-	w.e.contexts = 0
+	w.e.contexts.made = 0
 }
 
 // Met reports whether this rank has a connection to another rank.

@@ -43,14 +43,12 @@ type engine struct {
 	asleep     bool // a call sleeps on the fabric, without mu
 	roused     bool // the sleeper was told to wake up
 	sleepUntil mono.Time
-	watched    <-chan struct{} // Done channel of the context whose end ends a sleep; nil: none
-	watching   func() bool     // ends the watch of watched
-	parked     *waiter         // calls that sleep while another call polls
-	walk       *waiter         // the next call that wakeReady examines
+	watch      contextWatch // of the context whose end ends a sleep
+	parked     *waiter      // calls that sleep while another call polls
+	walk       *waiter      // the next call that wakeReady examines
 	spare      *waiter
 	free       *Request   // requests of blocking calls, linked by next
 	operations *operation // free operations
-	passes     atomic.Uint64
 	windows    []*window
 	replied    bool  // windows have made replies since the latest poll began
 	exposed    int   // windows that have memory here
@@ -59,8 +57,7 @@ type engine struct {
 	contexts   contextMaker
 	used       contextUse // contexts of other ranks, by maker
 	failures   failures
-
-	quit, ended chan struct{} // of the helper
+	helper     asyncProgress
 }
 
 // A waiter is a call that waits for the end of requests, or for a condition.
@@ -85,7 +82,7 @@ const labelPrefix = "rank "
 func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine, error) {
 	e := &engine{
 		m: m, rank: rank, contexts: contextMaker{rank: rank}, slack: waiting.TimerSlack(),
-		quit: make(chan struct{}), ended: make(chan struct{}),
+		watch: contextWatch{wake: m.Wake},
 	}
 	e.startClock()
 	e.sleeper, _ = dom.(fabric.Sleeper)
@@ -134,7 +131,7 @@ func (e *engine) due() {
 // The method "pass" polls the transport once, and handles the received messages.
 func (e *engine) pass() {
 	e.rouse()
-	e.counted()
+	e.helper.polled()
 	e.passAt(e.now())
 }
 
@@ -143,14 +140,10 @@ func (e *engine) pass() {
 func (e *engine) rouse() {
 	if e.asleep && !e.roused {
 		e.roused = true
-		e.counted()
+		e.helper.polled()
 		e.m.Wake()
 	}
 }
-
-// The method "counted" increments the number of polls of the transport, so that the helper
-// goroutine sees that a call polls the transport.
-func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 
 // passAt polls the transport, and handles what has arrived. The result of passAt is the sum of the
 // first results of the Layer's Progress. The argument "now" is the current time. If a window has
@@ -306,7 +299,7 @@ func (e *engine) drive(ctx context.Context, w *waiter) {
 			return
 		}
 		if i%lookEvery == 0 {
-			e.counted()
+			e.helper.polled()
 			if ctx.Err() != nil {
 				return
 			}

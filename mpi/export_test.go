@@ -14,9 +14,7 @@ import (
 // Kill has a rank of a test vanish as a process does that is killed: without a word.
 func (w *World) Kill() {
 	e := w.e
-	close(e.quit)
-	e.m.Wake()
-	<-e.ended
+	e.helper.stop(e.m.Wake)
 	e.lock()
 	e.broken = ErrFinalized
 	e.unlock()
@@ -103,9 +101,7 @@ func OpenOver(ctx context.Context, job Job, m *btl.Module, cfg Config, by Outsid
 	e := &engine{
 		m: m, rank: job.Rank(), contexts: contextMaker{rank: job.Rank()},
 		clock: by.Clock, turns: by.Turns,
-		quit: make(chan struct{}), ended: make(chan struct{}),
-	}
-	close(e.ended) // There is no helper.
+	} // There is no helper.
 	if err := makeLayer(e, cfg.Layer); err != nil {
 		return nil, err
 	}

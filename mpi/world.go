@@ -123,7 +123,7 @@ func openWorld(ctx context.Context, job Job, cfg Config, cpus []string) (*World,
 		if err != nil {
 			return nil, err
 		}
-		e.startHelper()
+		e.helper.start(e.helpOut)
 		missing, err := w.reachHosts(ctx, try)
 		if err == nil && len(missing) == 0 {
 			return w, nil
@@ -305,24 +305,18 @@ func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 }
 
 func discard(e *engine) error {
-	endHelper(e)
+	e.helper.stop(e.m.Wake)
 	e.lock()
 	defer e.unlock()
-	e.unwatch()
+	e.watch.clear()
 	e.broken = ErrFinalized
 	return e.m.Close()
-}
-
-func endHelper(e *engine) {
-	close(e.quit)
-	e.m.Wake()
-	<-e.ended
 }
 
 // The method "close" ends the helper goroutine, waits until this rank's messages in transit have
 // arrived, and closes the transport.
 func (e *engine) close(cfg Config) error {
-	endHelper(e)
+	e.helper.stop(e.m.Wake)
 	e.lock()
 	defer e.unlock()
 	for _, q := range e.failures.asked {
@@ -338,7 +332,7 @@ func (e *engine) close(cfg Config) error {
 	if errors.Is(err, ErrFinalized) {
 		return err
 	}
-	e.unwatch()
+	e.watch.clear()
 	e.broken = ErrFinalized
 	return errors.Join(err, e.m.Close())
 }

@@ -52,7 +52,7 @@ func (w *World) DriveBriefly() (before, after bool) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	e.driving = true
-	e.drive(over, e.newWaiter(1))
+	e.drive(over, e.waiters.get(1))
 	e.driving = false
 	return before, e.asleep && !e.roused
 }
@@ -220,7 +220,7 @@ func (w *World) LongNotice(ctx context.Context, to, sizeBytes int) (ended, err e
 	if err != nil {
 		return nil, err
 	}
-	wait := e.newWaiter(1)
+	wait := e.waiters.get(1)
 	f.Signal, f.OnDone = true, func(_ *btl.Fragment, why error) { ended, wait.left = why, 0 }
 	if _, err := p.Endpoint().Send(e.now(), f); err != nil {
 		return nil, err

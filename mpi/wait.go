@@ -88,8 +88,8 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 }
 
 // helpOut polls the transport until a call of the program polls the transport or waits for mu. The
-// argument "seen" is the count of polls that the helper goroutine has seen. The result of helpOut is
-// the present count of polls.
+// argument "seen" is the count of polls that the helper goroutine has seen. The result of helpOut
+// is the present count of polls.
 func (e *engine) helpOut(seen uint64) uint64 {
 	e.lock()
 	defer e.unlock()
@@ -97,7 +97,7 @@ func (e *engine) helpOut(seen uint64) uint64 {
 	for e.helper.polls() == seen && !e.driving && e.broken == nil && !e.helper.stopped() {
 		e.pass()
 		seen = e.helper.polls()
-		if e.parked != nil || e.wanted.Load() > 0 {
+		if !e.waiters.empty() || e.wanted.Load() > 0 {
 			break
 		}
 		e.sleep(context.Background(), sleepMost)

@@ -284,7 +284,7 @@ func (w *World) flush(ctx context.Context) error {
 // The result "lost" of flushTo is nil if all messages have arrived, and otherwise the reason why
 // the first of the lost messages was lost. The caller must hold mu.
 func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
-	w := e.newWaiter(0)
+	w := e.waiters.get(0)
 	for _, rank := range ranks {
 		p := e.peers[rank]
 		if p == nil || p.Err() != nil {
@@ -295,9 +295,7 @@ func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 			if err != nil && lost == nil {
 				lost = e.gone(rank, fmt.Errorf("%w: %w", pml.ErrPeer, err))
 			}
-			if w.left--; w.over() && w.parked {
-				e.poke(w)
-			}
+			e.waiters.countDown(w)
 		})
 	}
 	err = e.wait(ctx, w)
@@ -326,7 +324,7 @@ func (e *engine) close(cfg Config) error {
 	now := e.now()
 	until := now.Add(cfg.CloseTimeout)
 	e.m.Drain(now, until)
-	w := e.newWaiter(1)
+	w := e.waiters.get(1)
 	w.ready = e.m.Drained
 	err := e.wait(context.Background(), w)
 	if errors.Is(err, ErrFinalized) {

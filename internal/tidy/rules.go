@@ -396,8 +396,7 @@ const (
 // the limit of each package for which packageLinesMax is not the limit.
 var (
 	methodsToday = map[string]int{
-		"btl/runner.Runner": 71, "mpi.engine": 72,
-		"pml.Layer": 78, "reliability.Sender": 65,
+		"btl/runner.Runner": 71, "pml.Layer": 78, "reliability.Sender": 65,
 	}
 	linesToday = map[string]int{"btl": 2890}
 )

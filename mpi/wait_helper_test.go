@@ -2,6 +2,7 @@ package mpi
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,12 +14,14 @@ func TestAsyncProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a asyncProgress
 		a.stop(func() { t.Error("a helper that never started is woken") })
-		helped, wake := 0, make(chan struct{})
+		var helped atomic.Int32
+		wake := make(chan struct{})
 		a.start(func(seen uint64) uint64 {
-			if helped++; seen != a.polls() {
+			n := helped.Add(1)
+			if seen != a.polls() {
 				t.Errorf("polls %d, and the helper has seen %d", a.polls(), seen)
 			}
-			if a.polled(); helped == 3 {
+			if a.polled(); n == 3 {
 				<-wake
 			}
 			return a.polls()
@@ -28,13 +31,13 @@ func TestAsyncProgress(t *testing.T) {
 			time.Sleep(helpEvery)
 			synctest.Wait()
 		}
-		if helped != 0 {
-			t.Errorf("the helper has polled %d times beside a call", helped)
+		if n := helped.Load(); n != 0 {
+			t.Errorf("the helper has polled %d times beside a call", n)
 		}
 		time.Sleep(5 * helpEvery)
 		synctest.Wait()
-		if helped != 3 || a.stopped() {
-			t.Errorf("the helper has polled %d times, stopped %v", helped, a.stopped())
+		if n := helped.Load(); n != 3 || a.stopped() {
+			t.Errorf("the helper has polled %d times, stopped %v", n, a.stopped())
 		}
 		if a.stop(func() { close(wake) }); !a.stopped() {
 			t.Error("the helper was stopped, and does not know")

@@ -444,8 +444,8 @@ func (e *engine) decide(c *Comm, r *round) bool {
 			}
 		}
 	}
-	if r.make && e.contexts+1 < 1<<countBits {
-		d.made = e.nextContext()
+	if r.make {
+		d.made = e.contexts.next()
 	}
 	r.decided, r.decision = true, d
 	return true

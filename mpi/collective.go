@@ -234,9 +234,9 @@ func (c *Comm) do(ctx context.Context, p plan, err error) error {
 	e.lock()
 	defer e.unlock()
 	p.tag = c.turn()
-	r := e.newRequest()
+	r := e.requests.get()
 	if err := c.collective(r, p); err != nil {
-		e.freeRequest(r)
+		e.requests.put(r)
 		return err
 	}
 	_, err = e.complete(ctx, r)

@@ -43,36 +43,20 @@ type engine struct {
 	asleep     bool // a call sleeps on the fabric, without mu
 	roused     bool // the sleeper was told to wake up
 	sleepUntil mono.Time
-	watched    <-chan struct{} // Done channel of the context whose end ends a sleep; nil: none
-	watching   func() bool     // ends the watch of watched
-	parked     *waiter         // calls that sleep while another call polls
-	walk       *waiter         // the next call that wakeReady examines
-	spare      *waiter
-	free       *Request   // requests of blocking calls, linked by next
+	watch      contextWatch // of the context whose end ends a sleep
+	waiters    waitQueue
+	requests   requestPool
 	operations *operation // free operations
-	passes     atomic.Uint64
 	windows    []*window
 	replied    bool  // windows have made replies since the latest poll began
 	exposed    int   // windows that have memory here
 	broken     error // why the engine is unusable: the fabric failed, or the job was finalized
 	finalizing bool
-	contexts   uint64     // number of contexts that this rank has made
+	contexts   contextMaker
 	used       contextUse // contexts of other ranks, by maker
 	failures   failures
-
-	quit, ended chan struct{} // of the helper
+	helper     asyncProgress
 }
-
-// A waiter is a call that waits for the end of requests, or for a condition.
-type waiter struct {
-	left   int // requests that have not ended
-	ready  func() bool
-	parked bool
-	wake   chan struct{}
-	next   *waiter
-}
-
-func (w *waiter) over() bool { return w.left <= 0 || w.ready != nil && w.ready() }
 
 // The type "member" is the value of the field Context in the pml.Peer of a rank.
 type member struct {
@@ -84,8 +68,8 @@ const labelPrefix = "rank "
 
 func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine, error) {
 	e := &engine{
-		m: m, rank: rank, slack: waiting.TimerSlack(),
-		quit: make(chan struct{}), ended: make(chan struct{}),
+		m: m, rank: rank, contexts: contextMaker{rank: rank}, slack: waiting.TimerSlack(),
+		watch: contextWatch{wake: m.Wake},
 	}
 	e.startClock()
 	e.sleeper, _ = dom.(fabric.Sleeper)
@@ -134,7 +118,7 @@ func (e *engine) due() {
 // The method "pass" polls the transport once, and handles the received messages.
 func (e *engine) pass() {
 	e.rouse()
-	e.counted()
+	e.helper.polled()
 	e.passAt(e.now())
 }
 
@@ -143,14 +127,10 @@ func (e *engine) pass() {
 func (e *engine) rouse() {
 	if e.asleep && !e.roused {
 		e.roused = true
-		e.counted()
+		e.helper.polled()
 		e.m.Wake()
 	}
 }
-
-// The method "counted" increments the number of polls of the transport, so that the helper
-// goroutine sees that a call polls the transport.
-func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
 
 // passAt polls the transport, and handles what has arrived. The result of passAt is the sum of the
 // first results of the Layer's Progress. The argument "now" is the current time. If a window has
@@ -164,7 +144,7 @@ func (e *engine) passAt(now mono.Time) int {
 	if e.failures.news {
 		e.lookAtNews()
 	}
-	wakeReady(e)
+	e.waiters.wakeReady()
 	return n
 }
 
@@ -183,19 +163,6 @@ func poll(e *engine, now mono.Time) int {
 		}
 	}
 	return n
-}
-
-// wakeReady wakes the calls that sleep in the method "park" and whose condition is fulfilled. A
-// condition can drop messages, which can end requests and wake other calls. The field "walk" is
-// therefore kept up to date by the method "unpark".
-func wakeReady(e *engine) {
-	for e.walk = e.parked; e.walk != nil; {
-		w := e.walk
-		e.walk = w.next
-		if w.ready != nil && w.over() && w.parked {
-			e.poke(w)
-		}
-	}
 }
 
 // The method "wait" waits until the condition of the waiter w is fulfilled or ctx ends. During the
@@ -230,8 +197,8 @@ func (e *engine) wait(ctx context.Context, w *waiter) error {
 // handOver wakes a call that sleeps in the method "park". The woken call polls the transport in
 // place of the caller of handOver.
 func (e *engine) handOver() {
-	if !e.driving && e.parked != nil {
-		e.poke(e.parked)
+	if !e.driving {
+		e.waiters.wakeOne()
 	}
 }
 
@@ -239,8 +206,7 @@ func (e *engine) handOver() {
 // that polled the transport stops polling. The caller must hold mu, which the method "park"
 // releases during the sleep.
 func (e *engine) park(ctx context.Context, w *waiter) {
-	w.parked, w.next = true, e.parked
-	e.parked = w
+	e.waiters.add(w)
 	wake := e.asleep
 	e.mu.Unlock()
 	if wake {
@@ -251,32 +217,7 @@ func (e *engine) park(ctx context.Context, w *waiter) {
 	case <-ctx.Done():
 	}
 	e.lock()
-	if w.parked {
-		e.unpark(w)
-	} else if ctx.Err() != nil {
-		select { // w was woken meanwhile
-		case <-w.wake:
-		default:
-		}
-	}
-}
-
-// The method "poke" wakes a call that sleeps in the method "park".
-func (e *engine) poke(w *waiter) {
-	e.unpark(w)
-	w.wake <- struct{}{}
-}
-
-func (e *engine) unpark(w *waiter) {
-	if e.walk == w {
-		e.walk = w.next
-	}
-	for at := &e.parked; *at != nil; at = &(*at).next {
-		if *at == w {
-			*at, w.next, w.parked = w.next, nil, false
-			return
-		}
-	}
+	e.waiters.remove(w)
 }
 
 const (
@@ -306,7 +247,7 @@ func (e *engine) drive(ctx context.Context, w *waiter) {
 			return
 		}
 		if i%lookEvery == 0 {
-			e.counted()
+			e.helper.polled()
 			if ctx.Err() != nil {
 				return
 			}
@@ -338,35 +279,6 @@ func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
 		waiting.CedeBy(e.policy, e.now)
 	}
 	return action
-}
-
-// The method "end" records that a request has ended, and wakes the call that waits for this
-// request.
-func (e *engine) end(r *Request) {
-	w := r.waiter
-	if w == nil {
-		return
-	}
-	r.waiter = nil
-	if w.left--; w.over() && w.parked {
-		e.poke(w)
-	}
-}
-
-func (e *engine) newWaiter(left int) *waiter {
-	w := e.spare
-	if w == nil {
-		w = &waiter{wake: make(chan struct{}, 1)}
-	} else {
-		e.spare = w.next
-	}
-	w.left, w.next, w.ready = left, nil, nil
-	return w
-}
-
-func (e *engine) freeWaiter(w *waiter) {
-	w.next, w.ready = e.spare, nil
-	e.spare = w
 }
 
 // The method "peer" returns the peer of a world rank. The first call of the method "peer" for a

@@ -6,38 +6,6 @@ import (
 	"gobtl/pml"
 )
 
-// The condition of a call that sleeps can wake other sleeping calls. The calls behind them are
-// examined in the same pass, and no call is woken twice.
-func TestWakeReady(t *testing.T) {
-	e := &engine{}
-	var calls [4]*waiter // in the order of the list
-	for i := range calls {
-		calls[i] = &waiter{left: 1, wake: make(chan struct{}, 1), parked: true}
-	}
-	for i := range calls[1:] {
-		calls[i].next = calls[i+1]
-	}
-	e.parked = calls[0]
-	calls[0].ready = func() bool { // ends a request that the next call waits for
-		e.end(&Request{waiter: calls[1]})
-		return false
-	}
-	calls[2].ready = func() bool {
-		e.poke(calls[2])
-		return true
-	}
-	calls[3].ready = func() bool { return true }
-	wakeReady(e)
-	for i, w := range calls {
-		if woken := len(w.wake) > 0; woken != (i > 0) || w.parked == woken {
-			t.Errorf("call %d: woken %v, asleep %v", i, woken, w.parked)
-		}
-	}
-	if e.parked != calls[0] || calls[0].next != nil {
-		t.Error("the list of sleeping calls is wrong")
-	}
-}
-
 // The end of a second connection of a rank does not release the locks that the rank holds.
 func TestLockAfterSecondConnection(t *testing.T) {
 	for _, second := range []bool{true, false} {
@@ -50,5 +18,23 @@ func TestLockAfterSecondConnection(t *testing.T) {
 		if held := w.server.holders[1] == lockAlone && w.server.alone == 1; held != second {
 			t.Errorf("second %v: the lock is held: %v", second, held)
 		}
+	}
+}
+
+// A request that was put keeps nothing of its call, and the next call gets it.
+func TestRequestPool(t *testing.T) {
+	var p requestPool
+	first, second := p.get(), p.get()
+	first.c, first.size, first.active, first.waiter = &Comm{}, 8, true, &waiter{}
+	p.put(first)
+	p.put(second)
+	if p.get() != second || p.get() != first || p.free != nil {
+		t.Error("the requests do not come back")
+	}
+	if first.c != nil || first.size != 0 || first.active || first.waiter != nil {
+		t.Errorf("a request keeps what it had: %+v", first)
+	}
+	if n := testing.AllocsPerRun(100, func() { p.put(first); first = p.get() }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

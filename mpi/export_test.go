@@ -14,9 +14,7 @@ import (
 // Kill has a rank of a test vanish as a process does that is killed: without a word.
 func (w *World) Kill() {
 	e := w.e
-	close(e.quit)
-	e.m.Wake()
-	<-e.ended
+	e.helper.stop(e.m.Wake)
 	e.lock()
 	e.broken = ErrFinalized
 	e.unlock()
@@ -54,7 +52,7 @@ func (w *World) DriveBriefly() (before, after bool) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	e.driving = true
-	e.drive(over, e.newWaiter(1))
+	e.drive(over, e.waiters.get(1))
 	e.driving = false
 	return before, e.asleep && !e.roused
 }
@@ -101,10 +99,9 @@ type Outside struct {
 func OpenOver(ctx context.Context, job Job, m *btl.Module, cfg Config, by Outside) (*World, error) {
 	cfg = cfg.withDefaults()
 	e := &engine{
-		m: m, rank: job.Rank(), clock: by.Clock, turns: by.Turns,
-		quit: make(chan struct{}), ended: make(chan struct{}),
-	}
-	close(e.ended) // There is no helper.
+		m: m, rank: job.Rank(), contexts: contextMaker{rank: job.Rank()},
+		clock: by.Clock, turns: by.Turns,
+	} // There is no helper.
 	if err := makeLayer(e, cfg.Layer); err != nil {
 		return nil, err
 	}
@@ -175,7 +172,7 @@ func (w *World) SplitNotices(ranks int) {
 func (w *World) Assemblies() int {
 	w.e.lock()
 	defer w.e.unlock()
-	return len(w.e.failures.parts)
+	return len(w.e.failures.parts.from)
 }
 
 // DecideFor has rank 0 of a communicator, which leads, wait for the votes of the others in its next
@@ -223,7 +220,7 @@ func (w *World) LongNotice(ctx context.Context, to, sizeBytes int) (ended, err e
 	if err != nil {
 		return nil, err
 	}
-	wait := e.newWaiter(1)
+	wait := e.waiters.get(1)
 	f.Signal, f.OnDone = true, func(_ *btl.Fragment, why error) { ended, wait.left = why, 0 }
 	if _, err := p.Endpoint().Send(e.now(), f); err != nil {
 		return nil, err
@@ -236,7 +233,7 @@ func (w *World) LongNotice(ctx context.Context, to, sizeBytes int) (ended, err e
 func (w *World) Repeat() {
 	w.e.lock()
 	defer w.e.unlock()
-	w.e.contexts = 0
+	w.e.contexts.made = 0
 }
 
 // Met reports whether this rank has a connection to another rank.

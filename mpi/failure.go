@@ -52,9 +52,9 @@ type failures struct {
 	freed   []*Comm // freed communicators with agreement rounds, the oldest first
 	rounds  map[roundKey]*round
 	early   map[int]*earlyVotes // votes in unknown communicators, by sender
-	parts   map[int][]*assembly // incomplete notices, by sender
-	perPart int                 // limit of dead ranks in one part of a notice; 0: all that fit
-	tellAll int                 // replaces noticeAllRanks; 0: noticeAllRanks applies
+	parts   reassembly
+	perPart int // limit of dead ranks in one part of a notice; 0: all that fit
+	tellAll int // replaces noticeAllRanks; 0: noticeAllRanks applies
 }
 
 // handleNotices registers the engine's handler for control messages, which have their own
@@ -111,7 +111,7 @@ func (e *engine) lookAtNews() {
 	}
 	for _, a := range inbox {
 		from, err := e.rankOf(a.from)
-		if err == nil && f.dead[from] == nil && e.whole(from, &a.notice) {
+		if err == nil && f.dead[from] == nil && f.parts.whole(from, &a.notice, len(e.names)) {
 			e.hear(from, &a.notice)
 		}
 	}
@@ -155,7 +155,7 @@ func (e *engine) bury(rank int, why error) {
 		return
 	}
 	f.dead[rank] = why
-	delete(f.parts, rank)
+	f.parts.drop(rank)
 	delete(f.early, rank)
 	if f.onDeath != nil {
 		f.onDeath(e.gone(rank, why))

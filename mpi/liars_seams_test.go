@@ -74,7 +74,7 @@ func (c *Comm) VoteAgain(ctx context.Context, w *World, to, times, round int) er
 // Decide sends a decision of the first round of the next communicator that this rank makes.
 func (w *World) Decide(ctx context.Context, maker, to int) error {
 	return w.notices(ctx, to, 1, func(int) notice {
-		next := uint64(maker)<<makerShift | (w.e.contexts+1)<<countShift
+		next := uint64(maker)<<makerShift | (w.e.contexts.made+1)<<countShift
 		return notice{kind: noticeDecision, context: next, flags: 1 << 40}
 	})
 }

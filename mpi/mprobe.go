@@ -35,7 +35,7 @@ func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, erro
 		return &Message{c: c}, Status{Source: NoRank, Tag: AnyTag}, nil
 	}
 	var found *pml.Message
-	w := e.newWaiter(1)
+	w := e.waiters.get(1)
 	w.ready = func() bool {
 		if found == nil {
 			c.dropOutsiders(from, want, mask)
@@ -44,7 +44,7 @@ func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, erro
 		return found != nil || c.revoked != nil || who != nil && who.Err() != nil
 	}
 	err = e.wait(ctx, w)
-	e.freeWaiter(w)
+	e.waiters.put(w)
 	switch {
 	case err != nil:
 		return nil, Status{}, err
@@ -98,9 +98,9 @@ func Mrecv[T any](ctx context.Context, m *Message, data []T) (Status, error) {
 	e := m.c.e
 	e.lock()
 	defer e.unlock()
-	r := e.newRequest()
+	r := e.requests.get()
 	if err := m.begin(r, b, sizeOf[T]()); err != nil {
-		e.freeRequest(r)
+		e.requests.put(r)
 		return Status{}, err
 	}
 	return e.complete(ctx, r)

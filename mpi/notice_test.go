@@ -55,7 +55,8 @@ func TestRoomForRanks(t *testing.T) {
 // missing, and no sooner.
 func TestParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := &engine{names: make([][]byte, 1000)}
+		const ranks = 1000
+		var p reassembly
 		count := rapid.IntRange(2, 9).Draw(t, "parts")
 		order := rapid.Permutation(slices.Repeat([]int{0, 1, 2, 3, 4, 5, 6, 7, 8}[:count], 2)).
 			Draw(t, "order")
@@ -73,11 +74,11 @@ func TestParts(t *testing.T) {
 				dead: []int{2 * part, 2*part + 1},
 			}
 			other := n // of another round
-			if other.round++; part == 0 && e.whole(1, &other) {
+			if other.round++; part == 0 && p.whole(1, &other, ranks) {
 				t.Fatal("whole with parts of another one")
 			}
 			seen[part] = true
-			if !e.whole(1, &n) {
+			if !p.whole(1, &n, ranks) {
 				if len(seen) == count {
 					t.Fatal("all parts are there, and it is not whole")
 				}
@@ -93,21 +94,25 @@ func TestParts(t *testing.T) {
 		}
 	})
 	// What a rank sends that is never whole is bounded.
-	e := &engine{names: make([][]byte, 4)}
+	const ranks = 4
+	var p reassembly
 	for round := range uint32(1000) {
 		for part := range uint16(100) {
 			n := notice{kind: noticeVote, round: round, part: part, more: true, dead: []int{1, 2, 3}}
-			if e.whole(0, &n) {
+			if p.whole(0, &n, ranks) {
 				t.Fatal("whole without an end")
 			}
 		}
 	}
-	list, most := e.failures.parts[0], 0
+	list, most := p.from[0], 0
 	for _, a := range list {
 		most = max(most, len(a.dead))
 	}
-	if len(list) > assembliesMax || most > len(e.names) {
+	if len(list) > assembliesMax || most > ranks {
 		t.Errorf("%d notices are kept, one with %d ranks", len(list), most)
+	}
+	if p.drop(0); len(p.from) != 0 {
+		t.Errorf("%d senders have incomplete notices", len(p.from))
 	}
 }
 

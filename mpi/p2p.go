@@ -58,9 +58,9 @@ func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode p
 		e.due()
 		return nil
 	}
-	r := e.newRequest()
+	r := e.requests.get()
 	if err := c.beginSend(r, b, to, tag, mode, l); err != nil {
-		e.freeRequest(r)
+		e.requests.put(r)
 		return err
 	}
 	if r.done {
@@ -93,9 +93,9 @@ func (c *Comm) recv(ctx context.Context, b []byte, l *shape, size, from, tag int
 	e := c.e
 	e.lock()
 	defer e.unlock()
-	r := e.newRequest()
+	r := e.requests.get()
 	if err := c.beginRecv(r, b, size, from, tag, l); err != nil {
-		e.freeRequest(r)
+		e.requests.put(r)
 		return Status{}, err
 	}
 	return e.complete(ctx, r)
@@ -167,14 +167,14 @@ func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, roo
 	if err := c.reachable(to, tag); err != nil {
 		return Status{}, err
 	}
-	recv, send := e.newRequest(), e.newRequest()
+	recv, send := e.requests.get(), e.requests.get()
 	if err := c.beginRecv(recv, in, sizeOf[R](), from, fromTag, nil); err != nil {
-		e.freeRequest(recv)
-		e.freeRequest(send)
+		e.requests.put(recv)
+		e.requests.put(send)
 		return Status{}, err
 	}
 	if err := c.beginSend(send, out, to, tag, pml.Standard, nil); err != nil {
-		e.freeRequest(send)
+		e.requests.put(send)
 		return e.leave(recv, err)
 	}
 	status, err := e.complete(ctx, recv)
@@ -197,14 +197,14 @@ func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 		return Status{Source: NoRank, Tag: AnyTag}, err
 	}
 	var found pml.Info
-	w := e.newWaiter(1)
+	w := e.waiters.get(1)
 	w.ready = func() (ok bool) {
 		c.dropOutsiders(from, want, mask)
 		found, ok = e.l.Probe(who, want, mask)
 		return ok || c.revoked != nil || who != nil && who.Err() != nil
 	}
 	err = e.wait(ctx, w)
-	e.freeWaiter(w)
+	e.waiters.put(w)
 	switch {
 	case err != nil:
 		return Status{}, err
@@ -386,34 +386,17 @@ func (c *Comm) status(p *pml.Peer, tag uint64) (Status, error) {
 	return Status{Source: rank, Tag: int(tag & TagMax)}, nil
 }
 
-// newRequest returns a request for a blocking call. The caller must hold mu.
-func (e *engine) newRequest() *Request {
-	r := e.free
-	if r == nil {
-		return new(Request)
-	}
-	e.free, r.next = r.next, nil
-	return r
-}
-
-// freeRequest removes the references to the caller's memory from a request that has ended, and
-// stores the request for reuse.
-func (e *engine) freeRequest(r *Request) {
-	*r = Request{next: e.free}
-	e.free = r
-}
-
 // The function "await" waits for the end of a request of the engine e. If ctx ends before the
 // request ends, the function "await" returns the cause of ctx. The caller must hold mu of e.
 func await(ctx context.Context, e *engine, r *Request) error {
 	if r.done {
 		return nil
 	}
-	w := e.newWaiter(1)
+	w := e.waiters.get(1)
 	r.waiter = w
 	err := e.wait(ctx, w)
 	r.waiter = nil
-	e.freeWaiter(w)
+	e.waiters.put(w)
 	if r.done {
 		return nil
 	}
@@ -428,7 +411,7 @@ func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 		return Status{}, errors.Join(err, e.abandon(r))
 	}
 	s, err := r.result()
-	e.freeRequest(r)
+	e.requests.put(r)
 	return s, err
 }
 
@@ -440,7 +423,7 @@ func (e *engine) leave(r *Request, why error) (Status, error) {
 		return Status{}, errors.Join(why, e.abandon(r))
 	}
 	s, err := r.result()
-	e.freeRequest(r)
+	e.requests.put(r)
 	return s, errors.Join(why, err)
 }
 
@@ -449,7 +432,7 @@ func (e *engine) leave(r *Request, why error) (Status, error) {
 func (e *engine) abandon(r *Request) error {
 	if r.done || r.receive && e.l.Cancel(&r.p) {
 		r.active = false
-		e.freeRequest(r)
+		e.requests.put(r)
 		return nil
 	}
 	return ErrInUse

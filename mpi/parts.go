@@ -30,25 +30,31 @@ func (e *engine) noticeRanksMax() int {
 	return max(1, (min(noticeBytesMax, e.m.Limits().FragmentBytesMax)-noticeHeadBytes)/4)
 }
 
+// The type "reassembly" stores the incomplete control messages of all senders, and joins the parts
+// of each control message. The zero value is ready for use.
+type reassembly struct {
+	from map[int][]*assembly // by sender, the oldest first
+}
+
 // The method "whole" adds a received part to the incomplete control message to which the part
 // belongs. If all parts of the control message have arrived, the method "whole" copies the dead
-// ranks of all parts to the argument n and returns true, and otherwise returns false.
-func (e *engine) whole(from int, n *notice) bool {
-	if len(n.dead) > min(len(e.names), (noticeBytesMax-noticeHeadBytes)/4) {
+// ranks of all parts to the argument n and returns true, and otherwise returns false. The argument
+// "ranks" is the number of ranks of the job.
+func (p *reassembly) whole(from int, n *notice, ranks int) bool {
+	if len(n.dead) > min(ranks, (noticeBytesMax-noticeHeadBytes)/4) {
 		return false // Too many ranks for the job, or for one message.
 	}
 	if !n.more && n.part == 0 {
 		return true
 	}
-	f := &e.failures
-	if int(n.part) > len(e.names) {
+	if int(n.part) > ranks {
 		return false // Each part except the last has at least one rank.
 	}
-	if f.parts == nil {
-		f.parts = make(map[int][]*assembly)
+	if p.from == nil {
+		p.from = make(map[int][]*assembly)
 	}
 	key := roundKey{n.context, n.round}
-	list := f.parts[from]
+	list := p.from[from]
 	at := slices.IndexFunc(list, func(a *assembly) bool { return a.kind == n.kind && a.key == key })
 	if at < 0 {
 		if len(list) >= assembliesMax { // The oldest may be the rest of a duplicate message.
@@ -56,10 +62,10 @@ func (e *engine) whole(from int, n *notice) bool {
 		}
 		at = len(list)
 		list = append(list, &assembly{kind: n.kind, key: key})
-		f.parts[from] = list
+		p.from[from] = list
 	}
 	a := list[at]
-	if len(a.dead)+len(n.dead) > len(e.names) || !a.add(n) {
+	if len(a.dead)+len(n.dead) > ranks || !a.add(n) {
 		return false
 	}
 	if !a.ended || a.missing > 0 {
@@ -68,12 +74,15 @@ func (e *engine) whole(from int, n *notice) bool {
 	n.dead, n.more, n.part = a.dead, false, 0
 	slices.Sort(n.dead)
 	if list = slices.Delete(list, at, at+1); len(list) == 0 {
-		delete(f.parts, from)
+		delete(p.from, from)
 	} else {
-		f.parts[from] = list
+		p.from[from] = list
 	}
 	return true
 }
+
+// The method "drop" deletes the incomplete control messages of a sender.
+func (p *reassembly) drop(from int) { delete(p.from, from) }
 
 // The method "add" stores a part of a control message, and reports whether the part was valid. A
 // part is invalid if it was already stored, or if its number is higher than the number of the last

@@ -61,7 +61,7 @@ func (w *World) reachRound(ctx context.Context, to []int) ([]missed, error) {
 	e := w.e
 	e.lock()
 	defer e.unlock()
-	wait := e.newWaiter(1)
+	wait := e.waiters.get(1)
 	missing := func(rank int) bool { return misses(e, rank) }
 	until := e.now().Add(reachRound)
 	wait.ready = func() bool { return !slices.ContainsFunc(to, missing) || e.now() >= until }

@@ -52,10 +52,13 @@ func ended(p *pml.Request) {
 	r.finish(p.Err())
 }
 
-// finish ends a request.
+// The method "finish" ends a request, and wakes the call that waits for the request.
 func (r *Request) finish(err error) {
 	r.done, r.err = true, err
-	r.c.e.end(r)
+	if w := r.waiter; w != nil {
+		r.waiter = nil
+		r.c.e.waiters.countDown(w)
+	}
 }
 
 // The method "result" returns the result of a request that has ended, and makes the request
@@ -307,7 +310,7 @@ func engineOf(requests []*Request) (e *engine, err error) {
 // waitFor waits until at least "enough" requests have ended, or until all active requests have
 // ended. A request that is listed twice is counted once. The caller must hold mu.
 func (e *engine) waitFor(ctx context.Context, requests []*Request, enough int) error {
-	w := e.newWaiter(0)
+	w := e.waiters.get(0)
 	running, done := 0, 0
 	for _, r := range requests {
 		switch {
@@ -331,6 +334,29 @@ func (e *engine) waitFor(ctx context.Context, requests []*Request, enough int) e
 			r.waiter = nil
 		}
 	}
-	e.freeWaiter(w)
+	e.waiters.put(w)
 	return err
+}
+
+// A requestPool keeps the requests of blocking calls for reuse. The zero value is an empty pool.
+// The engine's mu guards each requestPool.
+type requestPool struct {
+	free *Request // linked by next
+}
+
+// The method "get" returns a request for a blocking call.
+func (p *requestPool) get() *Request {
+	r := p.free
+	if r == nil {
+		return new(Request)
+	}
+	p.free, r.next = r.next, nil
+	return r
+}
+
+// The method "put" removes the references to the caller's memory from a request that has ended, and
+// stores the request for reuse.
+func (p *requestPool) put(r *Request) {
+	*r = Request{next: p.free}
+	p.free = r
 }

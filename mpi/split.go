@@ -48,12 +48,9 @@ func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	// contexts of all new communicators, because all ranks must call the same collective
 	// operations.
 	contexts := make([]uint64, len(c.ranks))
-	own, full := []uint64{0}, false
+	own := []uint64{0}
 	if len(members) > 0 && members[0] == c.rank {
-		own[0], full = c.e.newContext()
-		if full {
-			own[0] = 0
-		}
+		own[0] = c.newContext()
 	}
 	if err := Allgather(ctx, c, own, contexts); err != nil {
 		return nil, err
@@ -144,8 +141,8 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 		} else {
 			err = c.noContext(context[0])
 		}
-	} else if made, full := c.e.newContext(); !full {
-		context[0] = made
+	} else {
+		context[0] = c.newContext()
 	}
 	for reach /= 2; reach > 0; reach /= 2 {
 		if own+reach < len(members) {
@@ -195,21 +192,10 @@ func (c *Comm) members(g Group) ([]int, error) {
 	return members, nil
 }
 
-// newContext makes the context of a new communicator. The result "full" of newContext is true if
-// this rank has already made the largest possible number of contexts, and otherwise false. The
-// communicator of the World has the context 0.
-func (e *engine) newContext() (context uint64, full bool) {
-	e.lock()
-	defer e.unlock()
-	if e.contexts+1 >= 1<<countBits {
-		return 0, true
-	}
-	return e.nextContext(), false
-}
-
-// nextContext makes the context of a new communicator. The caller must have checked that the number
-// of contexts is below its limit. The caller must hold mu.
-func (e *engine) nextContext() uint64 {
-	e.contexts++
-	return uint64(e.rank)<<makerShift | e.contexts<<countShift
+// newContext makes the context of a new communicator. If this rank has already made the largest
+// possible number of contexts, newContext returns 0.
+func (c *Comm) newContext() uint64 {
+	c.e.lock()
+	defer c.e.unlock()
+	return c.e.contexts.next()
 }

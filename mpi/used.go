@@ -64,3 +64,21 @@ func (by contextUse) check(context uint64, maker int) error {
 	}
 	return nil
 }
+
+// A contextMaker makes the contexts of the communicators that one rank makes. No two contexts of a
+// job are equal, because each context contains the world rank of its maker and a number that the
+// maker uses once.
+type contextMaker struct {
+	rank int    // world rank of the maker
+	made uint64 // number of contexts that the maker has made
+}
+
+// The method "next" makes a context. If the maker has already made the largest possible number of
+// contexts, the method "next" returns 0, which is the context of the World's communicator.
+func (m *contextMaker) next() uint64 {
+	if m.made+1 >= 1<<countBits {
+		return 0
+	}
+	m.made++
+	return uint64(m.rank)<<makerShift | m.made<<countShift
+}

@@ -64,3 +64,18 @@ func TestUseOfContexts(t *testing.T) {
 		}
 	}
 }
+
+// A maker makes each context once, in order, and none when all numbers are used.
+func TestContextMaker(t *testing.T) {
+	m, used := contextMaker{rank: 3}, contextUse{}
+	for range 1<<countBits - 1 {
+		if err := used.check(m.next(), 3); err != nil {
+			t.Fatalf("context %d: %v", m.made, err)
+		}
+	}
+	for range 2 {
+		if c := m.next(); c != 0 {
+			t.Errorf("all contexts were made, and %#x is one more", c)
+		}
+	}
+}

@@ -11,9 +11,6 @@ const (
 	// sleepMost is the longest sleep of the helper goroutine, and of a call that waits for
 	// messages.
 	sleepMost = 100 * time.Millisecond
-	// If no call has polled the transport for the time helpEvery, the helper goroutine polls the
-	// transport.
-	helpEvery = 5 * time.Millisecond
 	// A call that waits first polls for the time spinFor, and then sleeps. The time spinFor is several
 	// times the cost of a wake-up, because a rank that sleeps delays all ranks that wait for its
 	// messages.
@@ -74,7 +71,7 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 		e.mu.Lock()
 		return true
 	}
-	e.watch(ctx)
+	e.watch.set(ctx)
 	if e.wanted.Load() > 0 || ctx.Err() != nil || !e.sleeper.Arm() {
 		return false
 	}
@@ -90,71 +87,20 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	return true
 }
 
-// The method "watch" arranges that the end of ctx ends the sleep in progress, or the next sleep if
-// no call sleeps. The caller must hold mu.
-func (e *engine) watch(ctx context.Context) {
-	done := ctx.Done()
-	if done == nil || done == e.watched {
-		return
-	}
-	e.unwatch()
-	e.watched, e.watching = done, context.AfterFunc(ctx, e.m.Wake)
-}
-
-// The method "unwatch" undoes the method "watch", so that the end of the context no longer ends a
-// sleep. The caller must hold mu.
-func (e *engine) unwatch() {
-	if e.watched != nil {
-		e.watching()
-	}
-	e.watched, e.watching = nil, nil
-}
-
-// startHelper starts the helper goroutine, which ends when the channel "quit" is closed.
-func (e *engine) startHelper() { go e.help() }
-
-// The method "help" polls the transport whenever no call polls it, and returns when the channel
-// "quit" is closed.
-func (e *engine) help() {
-	defer close(e.ended)
-	tick := time.NewTicker(helpEvery)
-	defer tick.Stop()
-	for seen := uint64(0); ; {
-		select {
-		case <-e.quit:
-			return
-		case <-tick.C:
-		}
-		if n := e.passes.Load(); n != seen { // Another call polls, so mu is not locked.
-			seen = n
-			continue
-		}
-		seen = e.helpOut(seen)
-	}
-}
-
 // helpOut polls the transport until a call of the program polls the transport or waits for mu. The
-// result of helpOut is the engine's count of polls.
+// argument "seen" is the count of polls that the helper goroutine has seen. The result of helpOut
+// is the present count of polls.
 func (e *engine) helpOut(seen uint64) uint64 {
 	e.lock()
 	defer e.unlock()
 	defer e.handOver()
-	for e.passes.Load() == seen && !e.driving && e.broken == nil && !e.stopped() {
+	for e.helper.polls() == seen && !e.driving && e.broken == nil && !e.helper.stopped() {
 		e.pass()
-		seen = e.passes.Load()
-		if e.parked != nil || e.wanted.Load() > 0 {
+		seen = e.helper.polls()
+		if !e.waiters.empty() || e.wanted.Load() > 0 {
 			break
 		}
 		e.sleep(context.Background(), sleepMost)
 	}
-	return e.passes.Load()
-}
-
-func (e *engine) stopped() bool {
-	select {
-	case <-e.quit:
-		return true
-	default:
-		return false
-	}
+	return e.helper.polls()
 }

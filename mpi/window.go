@@ -488,10 +488,10 @@ func (e *engine) until(ctx context.Context, ready func() bool) error {
 	if ready() {
 		return nil
 	}
-	w := e.newWaiter(1)
+	w := e.waiters.get(1)
 	w.ready = ready
 	err := e.wait(ctx, w)
-	e.freeWaiter(w)
+	e.waiters.put(w)
 	return err
 }
 

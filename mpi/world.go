@@ -123,7 +123,7 @@ func openWorld(ctx context.Context, job Job, cfg Config, cpus []string) (*World,
 		if err != nil {
 			return nil, err
 		}
-		e.startHelper()
+		e.helper.start(e.helpOut)
 		missing, err := w.reachHosts(ctx, try)
 		if err == nil && len(missing) == 0 {
 			return w, nil
@@ -284,7 +284,7 @@ func (w *World) flush(ctx context.Context) error {
 // The result "lost" of flushTo is nil if all messages have arrived, and otherwise the reason why
 // the first of the lost messages was lost. The caller must hold mu.
 func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
-	w := e.newWaiter(0)
+	w := e.waiters.get(0)
 	for _, rank := range ranks {
 		p := e.peers[rank]
 		if p == nil || p.Err() != nil {
@@ -295,9 +295,7 @@ func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 			if err != nil && lost == nil {
 				lost = e.gone(rank, fmt.Errorf("%w: %w", pml.ErrPeer, err))
 			}
-			if w.left--; w.over() && w.parked {
-				e.poke(w)
-			}
+			e.waiters.countDown(w)
 		})
 	}
 	err = e.wait(ctx, w)
@@ -305,24 +303,18 @@ func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 }
 
 func discard(e *engine) error {
-	endHelper(e)
+	e.helper.stop(e.m.Wake)
 	e.lock()
 	defer e.unlock()
-	e.unwatch()
+	e.watch.clear()
 	e.broken = ErrFinalized
 	return e.m.Close()
-}
-
-func endHelper(e *engine) {
-	close(e.quit)
-	e.m.Wake()
-	<-e.ended
 }
 
 // The method "close" ends the helper goroutine, waits until this rank's messages in transit have
 // arrived, and closes the transport.
 func (e *engine) close(cfg Config) error {
-	endHelper(e)
+	e.helper.stop(e.m.Wake)
 	e.lock()
 	defer e.unlock()
 	for _, q := range e.failures.asked {
@@ -332,13 +324,13 @@ func (e *engine) close(cfg Config) error {
 	now := e.now()
 	until := now.Add(cfg.CloseTimeout)
 	e.m.Drain(now, until)
-	w := e.newWaiter(1)
+	w := e.waiters.get(1)
 	w.ready = e.m.Drained
 	err := e.wait(context.Background(), w)
 	if errors.Is(err, ErrFinalized) {
 		return err
 	}
-	e.unwatch()
+	e.watch.clear()
 	e.broken = ErrFinalized
 	return errors.Join(err, e.m.Close())
 }

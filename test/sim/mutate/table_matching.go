@@ -289,8 +289,8 @@ var matchingMutations = []mutation{
 		name:  "first-context-watched",
 		fault: "the end of a context ends a sleep only if it is that of the first call that slept",
 		in:    "mpi",
-		old:   "done == nil || done == $e.watched",
-		new:   "done == nil || $e.watched != nil",
+		old:   "done == nil || done == $w.watched",
+		new:   "done == nil || $w.watched != nil",
 		test:  "./mpi -run TestContextsEndSleeps",
 	},
 	{

@@ -123,7 +123,7 @@ func (l *Layer) Drop(now btl.Time, m *Message) error {
 	l.probed.remove(m)
 	l.drop(now, m)
 	l.spend(m)
-	l.settle()
+	l.done.settle()
 	return nil
 }
 

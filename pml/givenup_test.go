@@ -74,7 +74,7 @@ func TestGivenUpInside(t *testing.T) {
 			act := c(v)
 			v.fill()
 			act()
-			v.l.settle()
+			v.l.done.settle()
 			if !errors.Is(v.p.err, ErrProtocol) {
 				t.Fatalf("the peer is not given up: %v", v.p.err)
 			}

@@ -45,8 +45,7 @@ type Layer struct {
 	gone       *kept.Keeper[*Peer] // gone peers with unreceived messages
 
 	busy     busy
-	ended    list[Request] // ended requests whose OnDone was not called yet
-	settling bool
+	done     completions
 	notice   [headBytes]byte            // header of the kind "fin", for the put that is being prepared
 	tiny     [headBytes + tinyMost]byte // buffer for a small message
 	actives  [256]*[256]Handler         // handlers by the upper and lower byte of an id
@@ -134,13 +133,12 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 		return nil, err
 	}
 	cfg.EagerBytes = min(cfg.EagerBytes, m.Limits().FragmentBytesMax-headMostSize)
-	queue := func(r *Request) *links[Request] { return &r.queue }
 	seed := m.Config().Random()
 	l := &Layer{
 		m: m, cfg: cfg, posted: newPosted(seed), unexpected: newUnexpected(seed),
 		busy:   busy{peers: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.busy }}},
 		probed: probed{list[Message]{at: func(m *Message) *links[Message] { return &m.order }}},
-		ended:  list[Request]{at: queue}, onPeer: onPeer, gone: kept.New[*Peer](cfg.GoneBytes),
+		done:   newCompletions(), onPeer: onPeer, gone: kept.New[*Peer](cfg.GoneBytes),
 	}
 	mc := m.Config()
 	l.hosts = newHosts(&mc)
@@ -182,7 +180,7 @@ func (l *Layer) CheckIdle() error {
 		return fmt.Errorf("pml: %d messages, %d bytes are kept", s.UnexpectedMessages, s.UnexpectedBytes)
 	case !l.posted.empty():
 		return errors.New("pml: receives wait")
-	case l.busy.count > 0 || l.hosts.homeless.first != nil || l.ended.first != nil:
+	case l.busy.count > 0 || l.hosts.homeless.first != nil || !l.done.empty():
 		return errors.New("pml: something waits for room")
 	}
 	return l.hosts.check()
@@ -236,7 +234,7 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 		l.hosts.shed(l.cfg.TotalBytes)
 	}
 	l.visit(now, n > 0)
-	l.settle()
+	l.done.settle()
 	return n, err
 }
 
@@ -360,7 +358,7 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	default:
 		l.end(p, err)
 	}
-	l.settle()
+	l.done.settle()
 }
 
 // The method "end" ends all requests that depend on a peer whose connection has ended. Messages
@@ -428,39 +426,8 @@ func (l *Layer) finish(r *Request, err error) {
 		r.region = nil
 		r.peer.concedes(r)
 	}
-	r.state, r.err, r.header = over, err, nil
-	l.ended.add(r)
-}
-
-// The method "tell" ends a request that is in no list, and calls its OnDone. If OnDone of a request
-// that ended earlier is running or was not called yet, the method "settle" calls OnDone of both
-// requests in the order in which they ended.
-func (l *Layer) tell(r *Request) {
-	if l.settling || l.ended.first != nil {
-		r.state = over
-		l.ended.add(r)
-	} else if r.state = idle; r.OnDone != nil {
-		l.settling = true
-		r.OnDone(r)
-		l.settling = false
-	}
-	l.settle()
-}
-
-// The method "settle" calls OnDone of all ended requests.
-func (l *Layer) settle() {
-	if l.settling {
-		return
-	}
-	l.settling = true
-	for r := l.ended.first; r != nil; r = l.ended.first {
-		l.ended.remove(r)
-		r.state = idle
-		if r.OnDone != nil {
-			r.OnDone(r)
-		}
-	}
-	l.settling = false
+	r.err, r.header = err, nil
+	l.done.add(r)
 }
 
 // The method "name" gives a request an id for the protocol and returns true, or returns false if

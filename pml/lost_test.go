@@ -70,7 +70,7 @@ func TestLostTouchesNoOther(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the end of a peer walks through what belongs to another one")
 	}
-	l.settle()
+	l.done.settle()
 	for i := range of {
 		if !of[i].Done() || !errors.Is(of[i].Err(), ErrPeer) {
 			t.Errorf("receive %d: done %v, %v", i, of[i].Done(), of[i].Err())

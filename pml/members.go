@@ -32,6 +32,6 @@ func (l *Layer) DropOthers(among *Members, tag, mask uint64) {
 		l.takeOut(m)
 		l.drop(m.peer.ep.Now(), m)
 		l.release(m)
-		l.settle()
+		l.done.settle()
 	}
 }

@@ -107,7 +107,7 @@ func (l *Layer) packetDone(f *btl.Fragment, err error) {
 	case r.moved == r.most && r.under == 0:
 		l.finish(r, nil)
 	}
-	l.settle()
+	l.done.settle()
 }
 
 // failPackets ends a send with ErrTransfer because one of its packets cannot be sent, or was not

@@ -18,11 +18,11 @@ func TestTrySend(t *testing.T) {
 	if !a.TrySend(step(), to, 1, []byte{1}) {
 		t.Fatal("not sent, though there is room")
 	}
-	a.settling = true // as in an OnDone
+	a.done.running = true // as in an OnDone
 	if !a.TrySend(step(), to, 1, nil) {
 		t.Error("not sent by who is told of an end")
 	}
-	a.settling = false
+	a.done.running = false
 	count := 3
 	for a.TrySend(step(), to, 1, []byte{byte(count)}) {
 		count++

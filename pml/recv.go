@@ -67,7 +67,7 @@ func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	l.takeOut(m)
 	l.receive(now, r, m)
 	l.release(m)
-	l.settle()
+	l.done.settle()
 	return nil
 }
 
@@ -85,7 +85,7 @@ func (l *Layer) Cancel(r *Request) bool {
 		return false
 	}
 	l.finish(r, ErrCancelled)
-	l.settle()
+	l.done.settle()
 	return true
 }
 
@@ -150,7 +150,7 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 	l.probed.remove(m)
 	l.receive(now, r, m)
 	l.spend(m)
-	l.settle()
+	l.done.settle()
 	return nil
 }
 
@@ -194,7 +194,7 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	if !ok {
 		l.giveUp(p)
 	}
-	l.settle()
+	l.done.settle()
 }
 
 // arriveEager is a fast path of onEnvelope. If an eager message is the next in its peer's sequence
@@ -226,7 +226,7 @@ func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	r.scatter(data[headBytes:], 0)
 	l.took(now, p, cost)
 	r.err = r.misfit()
-	l.tell(r)
+	l.done.tell(r)
 	return true
 }
 

@@ -55,7 +55,7 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 		l.drop(now, m)
 		l.spend(m)
 	}
-	l.settle()
+	l.done.settle()
 }
 
 // The method "drop" discards a message, and replies to the sender as if the message had been

@@ -52,7 +52,7 @@ func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byt
 	}
 	r.mode, r.peer, r.from, r.tag, r.mem, r.header, r.err = Standard, to, nil, tag, data, nil, nil
 	r.size, r.announced = uint64(len(data)), false
-	l.tell(r)
+	l.done.tell(r)
 	return true
 }
 
@@ -92,7 +92,7 @@ func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 	if r.state != over {
 		to.active.add(r)
 	}
-	l.settle()
+	l.done.settle()
 }
 
 // sendEnvelope sends the first fragment of a message, and reports whether it has been sent. An
@@ -211,7 +211,7 @@ func (l *Layer) Abandon(r *Request, why error) bool {
 		return false
 	}
 	l.finish(r, why)
-	l.settle()
+	l.done.settle()
 	return true
 }
 
@@ -329,7 +329,7 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 	default:
 		l.finish(r, nil)
 	}
-	l.settle()
+	l.done.settle()
 }
 
 // onCredit handles a peer's report about the messages and bytes of this side that the peer has

@@ -48,7 +48,7 @@ func TestGivenUpInside(t *testing.T) {
 			var s Request
 			id := v.send(&s, make([]byte, size))
 			v.l.Abandon(&s, btl.ErrClosed)
-			rest, _ := v.l.requests.Get(id)
+			rest := v.l.requests.get(id, announced)
 			rest.OnDone = v.count
 			return func() { v.say(head{kind: kindClear, a: id, b: 1, d: size}, nil) }
 		},

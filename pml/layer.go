@@ -7,12 +7,7 @@ import (
 	"gobtl/btl"
 	"gobtl/internal/fifo"
 	"gobtl/internal/kept"
-	"gobtl/internal/slots"
 )
-
-// The lower requestsBits bits of a request id are an index into the table of requests. The higher
-// bits of a request id are random.
-const requestsBits = 24
 
 // Stats are the counters of a Layer.
 type Stats struct {
@@ -40,7 +35,7 @@ type Layer struct {
 	posted     posted
 	unexpected unexpected
 	probed     probed
-	requests   slots.Table[*Request] // requests with an id in the protocol
+	requests   requestIDs
 	memory     memory
 	gone       *kept.Keeper[*Peer] // gone peers with unreceived messages
 
@@ -48,7 +43,7 @@ type Layer struct {
 	done     completions
 	notice   [headBytes]byte            // header of the kind "fin", for the put that is being prepared
 	tiny     [headBytes + tinyMost]byte // buffer for a small message
-	actives  [256]*[256]Handler         // handlers by the upper and lower byte of an id
+	handlers handlers
 	refused  map[uint64]bool            // refused groups of tags; nil if none
 	observe  func(p *Peer, tag, size uint64, eager bool)
 	overhead int // bytes of a packet that a fragment cannot use
@@ -143,7 +138,7 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	mc := m.Config()
 	l.hosts = newHosts(&mc)
 	l.onPut, l.onPacket = l.putDone, l.packetDone
-	l.requests.Init(requestsBits, 1<<requestsBits)
+	l.requests.init(cfg.Random)
 	l.packetsMax = m.Config().SendBuffers / underShare
 	l.overhead = m.Limits().MTUBytes - m.Limits().SegmentBytes
 	most := uint32(headMostSize + max(cfg.EagerBytes, l.HeaderMax()))
@@ -173,8 +168,8 @@ func (l *Layer) Observe(fn func(from *Peer, tag, size uint64, eager bool)) { l.o
 func (l *Layer) CheckIdle() error {
 	s := l.Stats()
 	switch {
-	case l.requests.Len() != 0:
-		return fmt.Errorf("pml: %d requests have ids", l.requests.Len())
+	case l.requests.count() != 0:
+		return fmt.Errorf("pml: %d requests have ids", l.requests.count())
 	case s.UnexpectedBytes != 0 || s.UnexpectedMessages != 0 || l.unexpected.all.first != nil ||
 		l.probed.all.first != nil:
 		return fmt.Errorf("pml: %d messages, %d bytes are kept", s.UnexpectedMessages, s.UnexpectedBytes)
@@ -417,10 +412,7 @@ func (l *Layer) finish(r *Request, err error) {
 		r.peer.active.remove(r)
 		r.peer.asksNoMore(r)
 	}
-	if r.id != 0 {
-		l.requests.Remove(r.id)
-		r.id = 0
-	}
+	l.requests.free(r)
 	if r.region != nil {
 		r.region.Close()
 		r.region = nil
@@ -428,28 +420,4 @@ func (l *Layer) finish(r *Request, err error) {
 	}
 	r.err, r.header = err, nil
 	l.done.add(r)
-}
-
-// The method "name" gives a request an id for the protocol and returns true, or returns false if
-// all ids are in use.
-func (l *Layer) name(r *Request) (ok bool) {
-	for r.id == 0 { // 0 means no id
-		if r.id, ok = l.requests.Add(l.cfg.Random(), r); !ok {
-			return false
-		}
-		if r.id == 0 {
-			l.requests.Remove(0)
-		}
-	}
-	return true
-}
-
-// The method "named" returns the request with the given id if the request belongs to the peer p and
-// has the state s, and nil otherwise.
-func (l *Layer) named(p *Peer, id uint64, s state) *Request {
-	r, ok := l.requests.Get(id)
-	if !ok || id == 0 || r.peer != p || r.state != s {
-		return nil
-	}
-	return r
 }

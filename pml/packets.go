@@ -39,7 +39,7 @@ const (
 // askForPackets asks the sender of a matched message to send the data in packets instead of puts,
 // and returns true. If all request ids are in use, askForPackets sends nothing and returns false.
 func (p *Peer) askForPackets(r *Request) bool {
-	if !p.l.name(r) {
+	if !p.l.requests.name(r) {
 		return false
 	}
 	p.landing.remove(r)
@@ -94,8 +94,8 @@ func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 func (l *Layer) packetDone(f *btl.Fragment, err error) {
 	p := l.Peer(f.Endpoint())
 	p.packets--
-	r, ok := l.requests.Get(f.Context)
-	if !ok || r.state != moving {
+	r := l.requests.get(f.Context, moving)
+	if r == nil {
 		return // the send has ended
 	}
 	r.under--
@@ -135,7 +135,7 @@ func (r *Request) endFailed(now btl.Time) {
 // onData handles a received packet of a matched message, and returns true, or returns false if the
 // packet violates the protocol.
 func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
-	r := l.named(p, h.a, landing)
+	r := l.requests.named(p, h.a, landing)
 	if r == nil || h.c != 0 && r.region == nil {
 		return false
 	}

@@ -380,7 +380,7 @@ func (l *Layer) expose(r *Request) bool {
 	}
 	region := new(btl.Region) // only the sender may access the region
 	err := l.m.ExposeAs(region, r.mem[:r.Len()], btl.RemoteWrite|btl.RemoteNotify, r.peer.ep)
-	if err != nil || !l.name(r) {
+	if err != nil || !l.requests.name(r) {
 		if err == nil {
 			region.Close()
 		}
@@ -401,7 +401,7 @@ func (l *Layer) expose(r *Request) bool {
 // packet as the transport's acknowledgement. The result of onFin is false if the message of kind
 // "fin" violates the protocol, and otherwise true.
 func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
-	r := l.named(p, h.a, landing)
+	r := l.requests.named(p, h.a, landing)
 	if r == nil || h.number == 0 && r.region == nil {
 		return false
 	}

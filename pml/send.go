@@ -134,7 +134,7 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 		}
 		return true
 	}
-	if known && !l.name(r) {
+	if known && !l.requests.name(r) {
 		_ = p.ep.Free(f) // the fragment was never sent
 		return false
 	}
@@ -202,10 +202,9 @@ func (l *Layer) Abandon(r *Request, why error) bool {
 		// The request "rest" gets the id of the abandoned send, so that a later reply of the peer still
 		// finds a request.
 		rest := &Request{
-			state: announced, mode: r.mode | abandoned, peer: r.peer, tag: r.tag, size: r.size, id: r.id,
+			state: announced, mode: r.mode | abandoned, peer: r.peer, tag: r.tag, size: r.size,
 		}
-		l.requests.Replace(r.id, rest)
-		r.id = 0
+		l.requests.inherit(rest, r)
 		rest.peer.active.add(rest)
 	case r.state != queued:
 		return false
@@ -218,7 +217,7 @@ func (l *Layer) Abandon(r *Request, why error) bool {
 // onMatched handles a kindMatched message, which reports that a receive of the peer has matched a
 // synchronous eager send of this process, and ends this send.
 func (l *Layer) onMatched(p *Peer, h *head) bool {
-	r := l.named(p, h.a, announced)
+	r := l.requests.named(p, h.a, announced)
 	if r == nil {
 		return false
 	}
@@ -230,7 +229,7 @@ func (l *Layer) onMatched(p *Peer, h *head) bool {
 // data of the send to the receiver's memory. The result of onClear is false if the reply violates
 // the protocol, and otherwise true.
 func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
-	r := l.named(p, h.a, announced)
+	r := l.requests.named(p, h.a, announced)
 	if r == nil || h.d > r.size || h.number != 0 && (r.mode&active == 0 || h.number > 1 || h.d != 0) {
 		return false
 	}
@@ -311,8 +310,8 @@ func (l *Layer) preparePut(r *Request, runs [][]byte, n uint64) (*btl.Fragment, 
 
 // putDone handles the completion of a put at the sender.
 func (l *Layer) putDone(f *btl.Fragment, err error) {
-	r, ok := l.requests.Get(f.Context)
-	if !ok || r.state != moving {
+	r := l.requests.get(f.Context, moving)
+	if r == nil {
 		return // the send has ended with its peer
 	}
 	p, now := r.peer, f.Endpoint().Now()

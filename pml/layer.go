@@ -44,7 +44,7 @@ type Layer struct {
 	notice   [headBytes]byte            // header of the kind "fin", for the put that is being prepared
 	tiny     [headBytes + tinyMost]byte // buffer for a small message
 	handlers handlers
-	refused  map[uint64]bool            // refused groups of tags; nil if none
+	refused  map[uint64]bool // refused groups of tags; nil if none
 	observe  func(p *Peer, tag, size uint64, eager bool)
 	overhead int // bytes of a packet that a fragment cannot use
 	// packetsMax is the maximum number of packets in flight to a peer (Peer.packets).

@@ -116,15 +116,7 @@ func (l *Layer) Keep(m *Message) {
 	if !m.eager || m.kept || m.gone {
 		return
 	}
-	if m.lent {
-		lent := m.data
-		m.data, m.lent = nil, false
-		if len(lent) > 0 {
-			m.data = append(l.memory.take(len(lent))[:0], lent...)
-		}
-		m.peer.charge(m.held())
-		l.stats.UnexpectedBytes += len(lent)
-	}
+	l.memory.own(m)
 	m.kept = true
 	l.probed.add(m)
 }
@@ -140,7 +132,7 @@ func (l *Layer) Drop(now btl.Time, m *Message) error {
 	}
 	l.probed.remove(m)
 	l.drop(now, m)
-	l.spend(m)
+	l.memory.spend(m)
 	l.done.settle()
 	return nil
 }
@@ -149,13 +141,10 @@ func (l *Layer) Drop(now btl.Time, m *Message) error {
 // belongs to the transport.
 func (l *Layer) deliverNew(now btl.Time, m *Message, data []byte) {
 	if !m.eager {
-		l.deliver(now, l.keep(m, data))
+		l.deliver(now, l.memory.keep(m, data))
 		return
 	}
-	lent := l.memory.get(0)
-	*lent = *m
-	lent.data, lent.lent = data, true
-	l.deliver(now, lent)
+	l.deliver(now, l.memory.lend(m, data))
 }
 
 func (l *Layer) deliver(now btl.Time, m *Message) {
@@ -166,7 +155,7 @@ func (l *Layer) deliver(now btl.Time, m *Message) {
 		if !m.eager {
 			l.answer(now, m.peer, head{kind: kindClear, number: 1, a: m.id})
 		}
-		l.recycle(m)
+		l.memory.release(m)
 		return
 	}
 	if !m.eager {
@@ -180,10 +169,5 @@ func (l *Layer) deliver(now btl.Time, m *Message) {
 	if !m.gone {
 		l.took(now, m.peer, m.cost())
 	}
-	l.recycle(m)
-}
-
-func (l *Layer) recycle(m *Message) {
-	l.spend(m)
-	l.memory.free(m)
+	l.memory.release(m)
 }

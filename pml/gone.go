@@ -21,14 +21,11 @@ func (l *Layer) leave(p *Peer) {
 	for _, d := range l.gone.Add(p.ep.PeerHost(), p, goneBytes+held) {
 		for m := d.unexpected.first; m != nil; m = d.unexpected.first {
 			l.unexpected.remove(m)
-			l.release(m)
+			l.memory.release(m)
 			l.stats.Forgotten++
 		}
 	}
 }
-
-// The method "held" returns the memory that an unreceived message takes, in bytes.
-func (m *Message) held() int64 { return int64(cap(m.data)) + messageBytes }
 
 func (l *Layer) takeOut(m *Message) {
 	l.unexpected.remove(m)

@@ -153,6 +153,7 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 func (l *Layer) Stats() Stats {
 	s := l.stats
 	s.Shed = l.hosts.ended
+	s.UnexpectedBytes = l.memory.bytes
 	s.UnexpectedMessages = l.unexpected.exact.count
 	return s
 }
@@ -379,7 +380,7 @@ func (l *Layer) end(p *Peer, why error) {
 	}
 	for _, m := range p.early {
 		if m != nil {
-			l.release(m)
+			l.memory.release(m)
 		}
 	}
 	p.early, p.control = nil, fifo.Queue[head]{}

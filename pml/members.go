@@ -31,7 +31,7 @@ func (l *Layer) DropOthers(among *Members, tag, mask uint64) {
 		}
 		l.takeOut(m)
 		l.drop(m.peer.ep.Now(), m)
-		l.release(m)
+		l.memory.release(m)
 		l.done.settle()
 	}
 }

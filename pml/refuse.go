@@ -49,11 +49,11 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	}
 	for _, m := range come {
 		l.drop(now, m)
-		l.release(m)
+		l.memory.release(m)
 	}
 	for _, m := range probed {
 		l.drop(now, m)
-		l.spend(m)
+		l.memory.spend(m)
 	}
 	l.done.settle()
 }

@@ -127,8 +127,8 @@ var matchingMutations = []mutation{
 		name:  "kept-not-copied",
 		fault: "of an active message that its handler keeps the bytes are not",
 		in:    "pml",
-		old:   "append($l.memory.take(len($lent))[:0], $lent...)",
-		new:   "$l.memory.take(len($lent))",
+		old:   "append($y.take(len($lent))[:0], $lent...)",
+		new:   "$y.take(len($lent))",
 		test:  "./test/sim/matching -run TestActive",
 	},
 	{

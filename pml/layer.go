@@ -6,7 +6,6 @@ import (
 
 	"gobtl/btl"
 	"gobtl/internal/fifo"
-	"gobtl/internal/kept"
 )
 
 // Stats are the counters of a Layer.
@@ -37,7 +36,6 @@ type Layer struct {
 	probed     probed
 	requests   requestIDs
 	memory     memory
-	gone       *kept.Keeper[*Peer] // gone peers with unreceived messages
 
 	busy     busy
 	done     completions
@@ -130,10 +128,10 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	cfg.EagerBytes = min(cfg.EagerBytes, m.Limits().FragmentBytesMax-headMostSize)
 	seed := m.Config().Random()
 	l := &Layer{
-		m: m, cfg: cfg, posted: newPosted(seed), unexpected: newUnexpected(seed),
-		busy:   busy{peers: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.busy }}},
+		m: m, cfg: cfg, posted: newPosted(seed), unexpected: newUnexpected(seed, cfg.GoneBytes),
+		busy:   newBusy(),
 		probed: probed{list[Message]{at: func(m *Message) *links[Message] { return &m.order }}},
-		done:   newCompletions(), onPeer: onPeer, gone: kept.New[*Peer](cfg.GoneBytes),
+		done:   newCompletions(), onPeer: onPeer,
 	}
 	mc := m.Config()
 	l.hosts = newHosts(&mc)
@@ -154,6 +152,7 @@ func (l *Layer) Stats() Stats {
 	s := l.stats
 	s.Shed = l.hosts.ended
 	s.UnexpectedBytes = l.memory.bytes
+	s.Forgotten = l.unexpected.forgotten
 	s.UnexpectedMessages = l.unexpected.exact.count
 	return s
 }
@@ -229,7 +228,7 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 	if l.hosts.held > l.cfg.TotalBytes {
 		l.hosts.shed(l.cfg.TotalBytes)
 	}
-	l.visit(now, n > 0)
+	l.busy.visit(now, n > 0, l.advance)
 	l.done.settle()
 	return n, err
 }
@@ -240,8 +239,8 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 // While peers owe the data of matched receives, Deadline returns at the latest the time of the next
 // check for stalled peers.
 func (l *Layer) Deadline() btl.Time {
-	if l.busy.due > 0 {
-		return l.busy.now
+	if at, ok := l.busy.deadline(); ok {
+		return at
 	}
 	if l.hosts.watches() {
 		return l.m.Deadline().Min(l.hosts.pressAt())
@@ -268,13 +267,6 @@ func (l *Layer) advance(now btl.Time, p *Peer) {
 	}
 	if p.err != nil || p.control.Len() == 0 && p.puts.first == nil && p.sends.first == nil {
 		l.busy.remove(p)
-	}
-}
-
-// The method "soon" adds a peer to the peers that calls of Progress visit.
-func (l *Layer) soon(p *Peer) {
-	if p.err == nil {
-		l.busy.add(p)
 	}
 }
 
@@ -316,7 +308,7 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 		return
 	}
 	p.control.Push(h)
-	l.soon(p)
+	l.busy.add(p)
 }
 
 // The method "took" records that a message from a peer has been received. The argument "cost" of
@@ -368,13 +360,13 @@ func (l *Layer) end(p *Peer, why error) {
 	p.charge(-p.held)
 	p.err = fmt.Errorf("%w: %w", ErrPeer, why)
 	l.busy.remove(p)
-	l.busy.due = l.busy.count // the end of p can free room for other peers
+	l.busy.again() // the end of p can free room for other peers
 	p.waitNoMore()
 	for r := p.active.first; r != nil; r = p.active.first {
 		p.active.remove(r)
 		l.finish(r, r.lost(p.err))
 	}
-	l.leave(p)
+	l.unexpected.leave(p, &l.memory)
 	for m := p.probed.first; m != nil; m = p.probed.first {
 		l.probed.remove(m) // RecvMessage returns the reason
 	}

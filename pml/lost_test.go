@@ -101,7 +101,7 @@ func TestGoneOfHost(t *testing.T) {
 		m := l.unexpected.all.last
 		to.ep.Abort()
 		until(t, step, func() bool { return m.peer.err != nil })
-		if n := l.gone.Of(m.peer.ep.PeerHost()); n != i+1 {
+		if n := l.unexpected.gone.Of(m.peer.ep.PeerHost()); n != i+1 {
 			t.Errorf("%d peers have gone, %d of this host", i+1, n)
 		}
 	}

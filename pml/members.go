@@ -29,7 +29,7 @@ func (l *Layer) DropOthers(among *Members, tag, mask uint64) {
 		if m == nil || among.Has(m.peer) {
 			return
 		}
-		l.takeOut(m)
+		l.unexpected.take(m)
 		l.drop(m.peer.ep.Now(), m)
 		l.memory.release(m)
 		l.done.settle()

@@ -64,7 +64,7 @@ func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 		l.posted.add(r)
 		return nil
 	}
-	l.takeOut(m)
+	l.unexpected.take(m)
 	l.receive(now, r, m)
 	l.memory.release(m)
 	l.done.settle()
@@ -107,7 +107,7 @@ func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	m := l.unexpected.find(from, tag, mask)
 	if m != nil {
 		m.anyPeer = from == nil
-		l.takeOut(m)
+		l.unexpected.take(m)
 		l.probed.add(m)
 	}
 	return m

@@ -42,7 +42,7 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 		}
 	}
 	for _, m := range come {
-		l.takeOut(m)
+		l.unexpected.take(m)
 	}
 	for _, m := range probed {
 		l.probed.remove(m)

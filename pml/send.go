@@ -87,7 +87,7 @@ func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 	r.packets = false
 	if to.sends.first != nil || !l.sendEnvelope(now, r) {
 		to.sends.add(r)
-		l.soon(to)
+		l.busy.add(to)
 	}
 	if r.state != over {
 		to.active.add(r)
@@ -248,7 +248,7 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	r.packets = h.flags&flagPackets != 0 || r.shortRuns()
 	p.puts.add(r)
 	if !l.putNext(now, r) {
-		l.soon(p)
+		l.busy.add(p)
 	}
 	return true
 }
@@ -324,7 +324,7 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 	case r.moved+r.under < r.most:
 		r.moved += r.under
 		p.puts.add(r)
-		l.soon(p)
+		l.busy.add(p)
 	default:
 		l.finish(r, nil)
 	}

@@ -39,8 +39,7 @@ type Layer struct {
 
 	busy     busy
 	done     completions
-	notice   [headBytes]byte            // header of the kind "fin", for the put that is being prepared
-	tiny     [headBytes + tinyMost]byte // buffer for a small message
+	out      output
 	handlers handlers
 	refused  map[uint64]bool // refused groups of tags; nil if none
 	observe  func(p *Peer, tag, size uint64, eager bool)
@@ -128,8 +127,8 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	cfg.EagerBytes = min(cfg.EagerBytes, m.Limits().FragmentBytesMax-headMostSize)
 	seed := m.Config().Random()
 	l := &Layer{
-		m: m, cfg: cfg, posted: newPosted(seed), unexpected: newUnexpected(seed, cfg.GoneBytes),
-		busy:   newBusy(),
+		m: m, cfg: cfg, out: output{tag: cfg.Tag}, busy: newBusy(),
+		posted: newPosted(seed), unexpected: newUnexpected(seed, cfg.GoneBytes),
 		probed: probed{list[Message]{at: func(m *Message) *links[Message] { return &m.order }}},
 		done:   newCompletions(), onPeer: onPeer,
 	}
@@ -251,7 +250,7 @@ func (l *Layer) Deadline() btl.Time {
 // The method "advance" sends the queued messages and data for a peer, until no buffer is free or
 // the peer's limits on unreceived messages are reached.
 func (l *Layer) advance(now btl.Time, p *Peer) {
-	for p.err == nil && p.control.Len() > 0 && l.sendHead(now, p, p.control.Front()) {
+	for p.err == nil && p.control.Len() > 0 && l.out.sendHead(now, p.ep, p.control.Front()) {
 		p.control.Pop()
 	}
 	p.shrinkControl()
@@ -270,26 +269,6 @@ func (l *Layer) advance(now btl.Time, p *Peer) {
 	}
 }
 
-// sendHead sends a message that consists only of a header, and returns true, or returns false if
-// the module has no free buffer.
-func (l *Layer) sendHead(now btl.Time, p *Peer, h *head) bool {
-	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes())
-	if err != nil {
-		return !errors.Is(err, btl.ErrAgain) // an event reports the end of an endpoint
-	}
-	h.put(f.Bytes())
-	l.give(now, p, f)
-	return true
-}
-
-// The method "give" passes a fragment to Send of package btl, which fails only if the endpoint has
-// ended.
-func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
-	if _, err := p.ep.Send(now, f); err != nil {
-		_ = p.ep.Free(f) // the caller still owns f after an error
-	}
-}
-
 // The method "answer" sends a message that consists only of a header, or queues the header for a
 // later call of Progress. If too many headers are queued for the peer, the method "answer" ends the
 // connection and all requests that depend on the peer. Because the method "answer" can end
@@ -299,7 +278,7 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	if p.err != nil {
 		return
 	}
-	if p.control.Len() == 0 && l.sendHead(now, p, &h) {
+	if p.control.Len() == 0 && l.out.sendHead(now, p.ep, &h) {
 		return
 	}
 	p.growControl()

@@ -69,7 +69,7 @@ func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 			return false
 		}
 		n := min(r.most-r.moved, room)
-		f, err := p.ep.Alloc(l.cfg.Tag, dataHeadBytes+int(n))
+		f, err := l.out.alloc(p.ep, dataHeadBytes+int(n))
 		if errors.Is(err, btl.ErrAgain) {
 			return false
 		}
@@ -84,7 +84,7 @@ func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 		r.under++
 		p.packets++
 		l.stats.SentPacked += n
-		l.give(now, p, f)
+		l.out.give(now, p.ep, f)
 	}
 	p.puts.remove(r)
 	return true

@@ -32,10 +32,7 @@ func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 		!l.mayName(to) || !l.mayKeep(to, cost) {
 		return false
 	}
-	b := l.tiny[:headBytes+len(data)]
-	putEager(b, to.next, tag)
-	copy(b[headBytes:], data)
-	if to.ep.SendImmediate(now, l.cfg.Tag, b) != nil {
+	if !l.out.sendEager(now, to.ep, to.next, tag, data) {
 		return false
 	}
 	to.next++
@@ -119,12 +116,13 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	}
 	h := r.envelope(eager)
 	known := !eager || r.mode == Synchronous
-	if !known && payload <= tinyMost && r.Layout == nil && l.sendTiny(now, r, &h) {
+	if !known && payload <= tinyMost && r.Layout == nil &&
+		l.out.sendTiny(now, p.ep, &h, r.header, r.mem) {
 		l.sent(r, eager, cost)
 		l.finish(r, nil)
 		return true
 	}
-	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes()+payload)
+	f, err := l.out.alloc(p.ep, h.bytes()+payload)
 	if errors.Is(err, btl.ErrAgain) {
 		return false
 	}
@@ -145,7 +143,7 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 		r.gather(rest, 0)
 	}
 	l.sent(r, eager, cost)
-	l.give(now, p, f)
+	l.out.give(now, p.ep, f)
 	if r.state = announced; !known {
 		l.finish(r, nil)
 	}
@@ -167,18 +165,6 @@ func (r *Request) envelope(eager bool) head {
 		h.flags = flagReady
 	}
 	return h
-}
-
-// tinyMost is the maximum size, in bytes, of a message that is sent without a fragment descriptor.
-const tinyMost = 256
-
-// sendTiny sends an eager message without a fragment descriptor, and returns true, or returns false
-// if the transport cannot send the message immediately.
-func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
-	b := l.tiny[:headBytes+len(r.header)+len(r.mem)]
-	h.put(b)
-	copy(b[headBytes+copy(b[headBytes:], r.header):], r.mem)
-	return r.peer.ep.SendImmediate(now, l.cfg.Tag, b) == nil
 }
 
 // The method "sent" counts a sent message.
@@ -266,7 +252,7 @@ func (l *Layer) putNext(now btl.Time, r *Request) bool {
 		r.packets, r.base, r.under = true, r.moved, 0 // only the first runs are long
 		return l.sendPackets(now, r)
 	}
-	f, err := l.preparePut(r, runs[:count], n)
+	f, err := l.out.preparePut(r, runs[:count], n)
 	if errors.Is(err, btl.ErrAgain) {
 		return false
 	}
@@ -276,7 +262,7 @@ func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	r.peer.puts.remove(r)
 	f.Context, f.Signal, f.OnDone = r.id, true, l.onPut
 	r.under = n
-	l.give(now, r.peer, f)
+	l.out.give(now, r.peer.ep, f)
 	return true
 }
 
@@ -289,23 +275,6 @@ func (p *Peer) failPut(now btl.Time, r *Request, err error) bool {
 		p.l.answer(now, p, head{kind: kindFin, number: 1, a: r.theirs})
 	}
 	return true
-}
-
-// preparePut prepares a put of the next contiguous runs of a send, which have n bytes in total. The
-// put of a message's last bytes carries a notification, which tells the receiver that all bytes
-// were written.
-func (l *Layer) preparePut(r *Request, runs [][]byte, n uint64) (*btl.Fragment, error) {
-	ep := r.peer.ep
-	switch {
-	case r.moved+n == r.most:
-		fin := head{kind: kindFin, a: r.theirs}
-		fin.put(l.notice[:])
-		return ep.PreparePutNotice(runs[0], r.handle, r.moved, l.cfg.Tag, l.notice[:fin.bytes()])
-	case len(runs) == 1:
-		return ep.PreparePut(runs[0], r.handle, r.moved)
-	default:
-		return ep.PreparePutPieces(r.handle, r.moved, runs...)
-	}
 }
 
 // putDone handles the completion of a put at the sender.

@@ -70,14 +70,11 @@ type Peer struct {
 	busy  links[Peer]
 
 	// The fields below are the state of the sending direction to the peer.
-	next       uint32 // number of the next envelope
-	bytes      uint64 // bytes of eager messages sent, with overhead
-	theirTaken uint32 // number of messages that the peer has reported as received (credit)
-	theirBytes uint64
-	sends      list[Request] // unsent messages, in order
-	puts       list[Request] // matched sends with unsent data
-	packets    int           // packets in flight (packets.go)
-	control    fifo.Queue[head]
+	credit  credit
+	sends   list[Request] // unsent messages, in order
+	puts    list[Request] // matched sends with unsent data
+	packets int           // packets in flight (packets.go)
+	control fifo.Queue[head]
 
 	// The fields below are the state of the receiving direction from the peer.
 	expect     uint32
@@ -187,7 +184,7 @@ func (l *Layer) Peer(ep *btl.Endpoint) *Peer {
 	}
 	l.peers++
 	p := newPeer(l.peers)
-	p.l, p.ep = l, ep
+	p.l, p.ep, p.credit = l, ep, newCredit(&l.cfg)
 	if err := ep.Err(); err != nil {
 		p.err = fmt.Errorf("%w: %w", ErrPeer, err)
 	} else {

@@ -34,11 +34,11 @@ func TestTrySend(t *testing.T) {
 	if err := a.Send(step(), &sends[1], to, 1, []byte{byte(count)}, Standard); err != nil {
 		t.Fatal(err)
 	}
-	to.theirTaken++
+	to.credit.taken++
 	if sends[1].Done() || a.TrySend(1, to, 1, nil) {
 		t.Error("a message has overtaken one that waits")
 	}
-	to.theirTaken--
+	to.credit.taken--
 	var from *Peer
 	for i := range count + 1 {
 		var r Request

@@ -177,7 +177,7 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		case kindMatched:
 			ok = l.onMatched(p, &h)
 		case kindCredit:
-			ok = l.onCredit(p, &h)
+			ok = p.credit.report(h.number, h.a)
 		}
 	}
 	if !ok {

@@ -29,14 +29,13 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	cost := uint64(len(data)) + messageOverhead
 	if len(data) > min(tinyMost, l.cfg.EagerBytes) || to.err != nil || to.sends.first != nil ||
-		!l.mayName(to) || !l.mayKeep(to, cost) {
+		!to.credit.mayName() || !to.credit.mayKeep(cost) {
 		return false
 	}
-	if !l.out.sendEager(now, to.ep, to.next, tag, data) {
+	if !l.out.sendEager(now, to.ep, to.credit.next, tag, data) {
 		return false
 	}
-	to.next++
-	to.bytes += cost
+	to.credit.spend(cost)
 	l.stats.SentEager++
 	return true
 }
@@ -51,15 +50,6 @@ func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byt
 	r.size, r.announced = uint64(len(data)), false
 	l.done.tell(r)
 	return true
-}
-
-// mayName reports whether the peer's limit on unreceived messages allows one more envelope (message
-// header). mayKeep reports whether the peer's limit on unreceived bytes allows an eager message
-// with the given cost in bytes.
-func (l *Layer) mayName(p *Peer) bool { return p.next-p.theirTaken < uint32(l.cfg.EnvelopesMax) }
-
-func (l *Layer) mayKeep(p *Peer, cost uint64) bool {
-	return p.bytes-p.theirBytes+cost <= uint64(l.cfg.UnexpectedBytes)
 }
 
 // The method "send" performs Send for a request that is not in use.
@@ -97,20 +87,20 @@ func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 // unreceived messages are reached, sendEnvelope sends nothing and returns false.
 func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	p := r.peer
-	if !l.mayName(p) {
+	if !p.credit.mayName() {
 		return false
 	}
 	payload := len(r.header) + int(r.size)
 	cost := uint64(payload) + messageOverhead
 	mode := r.mode &^ active
 	eager := payload <= l.cfg.EagerBytes && r.mode != active|Synchronous && mode != Announce &&
-		l.mayKeep(p, cost)
+		p.credit.mayKeep(cost)
 	if !eager {
 		if mode == Eager {
 			return false // wait until the peer's limits allow it
 		}
 		payload, cost = len(r.header), uint64(len(r.header))
-		if cost > uint64(l.cfg.UnexpectedBytes)-(p.bytes-p.theirBytes) {
+		if !p.credit.mayKeep(cost) {
 			return false
 		}
 	}
@@ -151,7 +141,7 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 }
 
 func (r *Request) envelope(eager bool) head {
-	h := head{kind: kindAnnounce, number: r.peer.next, a: r.tag, c: r.size}
+	h := head{kind: kindAnnounce, number: r.peer.credit.next, a: r.tag, c: r.size}
 	if eager {
 		h.kind = kindEager
 	}
@@ -169,8 +159,7 @@ func (r *Request) envelope(eager bool) head {
 
 // The method "sent" counts a sent message.
 func (l *Layer) sent(r *Request, eager bool, cost uint64) {
-	r.peer.next++
-	r.peer.bytes += cost
+	r.peer.credit.spend(cost)
 	if r.announced = !eager; eager {
 		l.stats.SentEager++
 	} else {
@@ -298,19 +287,4 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 		l.finish(r, nil)
 	}
 	l.done.settle()
-}
-
-// onCredit handles a peer's report about the messages and bytes of this side that the peer has
-// received. The result of onCredit is false if the peer reports more than was sent, and otherwise
-// true.
-func (l *Layer) onCredit(p *Peer, h *head) bool {
-	news := h.number - p.theirTaken
-	if news > 1<<31 { // an old report, overtaken by a newer one
-		return true
-	}
-	if news > p.next-p.theirTaken || h.a > p.bytes {
-		return false // more than was sent
-	}
-	p.theirTaken, p.theirBytes = h.number, max(h.a, p.theirBytes)
-	return true
 }

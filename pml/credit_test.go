@@ -23,9 +23,11 @@ func TestCredit(t *testing.T) {
 		ok    bool
 		room  uint64
 	}{
-		{"two messages", 1, 600, true, 700}, {"an old report", 0, 300, true, 700},
+		{"two messages", 1, 600, true, 700},
+		{"an old report", 0, 300, true, 700},
 		{"messages that were not sent", 4, 900, false, 700},
-		{"bytes that were not sent", 3, 901, false, 700}, {"all", 3, 900, true, 1000},
+		{"bytes that were not sent", 3, 901, false, 700},
+		{"all", 3, 900, true, 1000},
 	} {
 		if ok := c.report(report.taken, report.bytes); ok != report.ok {
 			t.Errorf("%s: %v", report.what, ok)

@@ -24,8 +24,10 @@ func TestRequestIDs(t *testing.T) {
 		s    state
 		want *Request
 	}{
-		{"its own", p, id, announced, r}, {"another peer", stranger, id, announced, nil},
-		{"another state", p, id, moving, nil}, {"another id", p, id + 1, announced, nil},
+		{"its own", p, id, announced, r},
+		{"another peer", stranger, id, announced, nil},
+		{"another state", p, id, moving, nil},
+		{"another id", p, id + 1, announced, nil},
 		{"no id", p, 0, announced, nil},
 	} {
 		if got := ids.named(c.p, c.id, c.s); got != c.want {

@@ -280,7 +280,7 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	}
 	p.growControl()
 	if p.control.Full() {
-		l.giveUp(p)
+		p.drive(ErrProtocol)
 		return
 	}
 	p.control.Push(h)
@@ -306,9 +306,6 @@ func (l *Layer) tellTaken(now btl.Time, p *Peer) {
 	p.told, p.toldBytes = p.taken, p.takenBytes
 	l.answer(now, p, head{kind: kindCredit, number: p.taken, a: p.takenBytes})
 }
-
-// giveUp closes the connection to a peer that violates the protocol.
-func (l *Layer) giveUp(p *Peer) { p.drive(ErrProtocol) }
 
 func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	p := l.Peer(ep)

@@ -13,8 +13,8 @@ const keptBytesMax = 8 << 20
 // pooledMax is the size of the largest buffer that a Layer keeps in its pool for reuse, in bytes.
 const pooledMax = 1 << 21
 
-// The type "memory" holds the copies of the messages that have arrived and wait for a receive or
-// for the caller. The type "memory" counts the bytes of these messages, charges the messages to
+// The type "memory" holds the copies of the messages that have arrived and wait for earlier
+// messages, for a receive, or for the caller. The type "memory" counts the bytes of these messages, charges the messages to
 // their senders (see host.go), and has a pool of Messages and of data buffers. The capacity of each
 // buffer is a power of two.
 type memory struct {
@@ -78,7 +78,7 @@ func (y *memory) spend(m *Message) {
 }
 
 // The method "release" frees a Message and its data. The Message must be a result of the method
-// "keep" or "lend", and nobody must use the Message after its release.
+// "keep" or "lend". After the release, the Message must not be used.
 func (y *memory) release(m *Message) {
 	y.spend(m)
 	if len(y.messages) < keptMax {

@@ -9,8 +9,8 @@ import (
 // tinyMost is the maximum size, in bytes, of a message that is sent without a fragment descriptor.
 const tinyMost = 256
 
-// The type "output" passes the messages of the protocol to the module. It has the tag of the
-// fragments, and the buffers in which it writes messages that need no fragment.
+// The type "output" passes the messages of the protocol to the module. The type
+// "output" has the tag of the fragments, and the buffers for messages that need no fragment.
 type output struct {
 	tag    btl.Tag
 	notice [headBytes]byte            // header of the kind "fin", for the put that is being prepared
@@ -54,9 +54,7 @@ func (o *output) sendEager(
 
 // sendTiny works like sendEager for a message with any header of headBytes bytes. The data consists
 // of two parts, which have at most tinyMost bytes together.
-func (o *output) sendTiny(
-	now btl.Time, to *btl.Endpoint, h *head, header, data []byte,
-) bool {
+func (o *output) sendTiny(now btl.Time, to *btl.Endpoint, h *head, header, data []byte) bool {
 	b := o.tiny[:headBytes+len(header)+len(data)]
 	h.put(b)
 	copy(b[headBytes+copy(b[headBytes:], header):], data)

@@ -54,7 +54,7 @@ func TestTrySend(t *testing.T) {
 		}
 		from = r.Peer()
 	}
-	b.giveUp(from)
+	from.drive(ErrProtocol)
 	for range 10_000 {
 		step()
 	}
@@ -90,7 +90,7 @@ func TestPost(t *testing.T) {
 	if err := b.Recv(step(), &second, nil, 2, exactly, room); err != nil || !second.Done() {
 		t.Errorf("%v, done %v", err, second.Done())
 	}
-	b.giveUp(second.Peer())
+	second.Peer().drive(ErrProtocol)
 	if b.Post(&third, second.Peer(), 3, exactly, room) || !third.Done() {
 		t.Error("posted for a peer that is gone")
 	}

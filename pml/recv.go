@@ -181,7 +181,7 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		}
 	}
 	if !ok {
-		l.giveUp(p)
+		p.drive(ErrProtocol)
 	}
 	l.done.settle()
 }

@@ -29,18 +29,18 @@ type Stats struct {
 type Layer struct {
 	m     *btl.Module
 	cfg   Config
-	stats Stats
+	stats Stats // without the counters that the parts of the Layer have
 
 	posted     posted
 	unexpected unexpected
 	probed     probed
-	requests   requestIDs
+	requests   requestIDs // requests with an id in the protocol
 	memory     memory
 
 	busy     busy
-	done     completions
+	done     completions // ended requests
 	out      output
-	handlers handlers
+	handlers handlers        // of active messages
 	refused  map[uint64]bool // refused groups of tags; nil if none
 	observe  func(p *Peer, tag, size uint64, eager bool)
 	overhead int // bytes of a packet that a fragment cannot use

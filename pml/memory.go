@@ -14,9 +14,9 @@ const keptBytesMax = 8 << 20
 const pooledMax = 1 << 21
 
 // The type "memory" holds the copies of the messages that have arrived and wait for earlier
-// messages, for a receive, or for the caller. The type "memory" counts the bytes of these messages, charges the messages to
-// their senders (see host.go), and has a pool of Messages and of data buffers. The capacity of each
-// buffer is a power of two.
+// messages, for a receive, or for the caller. The type "memory" counts the bytes of these messages,
+// charges the messages to their senders (see host.go), and has a pool of Messages and of data
+// buffers. The capacity of each buffer is a power of two.
 type memory struct {
 	bytes    int // bytes of the data of the held messages
 	buffers  [22][][]byte

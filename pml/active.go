@@ -17,16 +17,34 @@ const headerMost = 4 << 10
 // with Drop. The send of an announced message ends only when the message is received or dropped.
 type Handler func(now btl.Time, m *Message)
 
+// The type "handlers" contains the handlers of the active messages. The first index is the upper
+// byte of an id, and the second index is the lower byte, so that a Layer with few handlers needs
+// little memory.
+type handlers [256]*[256]Handler
+
+// The method "set" sets the handler of an id, or removes the handler if fn is nil.
+func (s *handlers) set(id uint16, fn Handler) {
+	half := &s[id>>8]
+	if *half == nil {
+		*half = new([256]Handler)
+	}
+	(*half)[id&0xff] = fn
+}
+
+// The method "get" returns the handler of an id, or nil if the id has no handler.
+func (s *handlers) get(id uint16) Handler {
+	if half := s[id>>8]; half != nil {
+		return half[id&0xff]
+	}
+	return nil
+}
+
 // HandleActive sets the handler fn of the active messages with the given id, or removes the handler
 // if fn is nil. Active messages without a handler are dropped. If an announced message is dropped
 // for lack of a handler, its send ends with ErrNoHandler. If an eager message is dropped for lack
 // of a handler, its send ends without an error.
 func (l *Layer) HandleActive(id uint16, fn Handler) {
-	half := &l.actives[id>>8]
-	if *half == nil {
-		*half = new([256]Handler)
-	}
-	(*half)[id&0xff] = fn
+	l.handlers.set(id, fn)
 }
 
 // HeaderMax returns the maximum length of a header for SendActive, in bytes. The result of
@@ -98,15 +116,7 @@ func (l *Layer) Keep(m *Message) {
 	if !m.eager || m.kept || m.gone {
 		return
 	}
-	if m.lent {
-		lent := m.data
-		m.data, m.lent = nil, false
-		if len(lent) > 0 {
-			m.data = append(l.memory.take(len(lent))[:0], lent...)
-		}
-		m.peer.charge(m.held())
-		l.stats.UnexpectedBytes += len(lent)
-	}
+	l.memory.own(m)
 	m.kept = true
 	l.probed.add(m)
 }
@@ -122,15 +132,8 @@ func (l *Layer) Drop(now btl.Time, m *Message) error {
 	}
 	l.probed.remove(m)
 	l.drop(now, m)
-	l.spend(m)
-	l.settle()
-	return nil
-}
-
-func (l *Layer) handler(id uint16) Handler {
-	if half := l.actives[id>>8]; half != nil {
-		return half[id&0xff]
-	}
+	l.memory.spend(m)
+	l.done.settle()
 	return nil
 }
 
@@ -138,24 +141,21 @@ func (l *Layer) handler(id uint16) Handler {
 // belongs to the transport.
 func (l *Layer) deliverNew(now btl.Time, m *Message, data []byte) {
 	if !m.eager {
-		l.deliver(now, l.keep(m, data))
+		l.deliver(now, l.memory.keep(m, data))
 		return
 	}
-	lent := l.memory.get(0)
-	*lent = *m
-	lent.data, lent.lent = data, true
-	l.deliver(now, lent)
+	l.deliver(now, l.memory.lend(m, data))
 }
 
 func (l *Layer) deliver(now btl.Time, m *Message) {
-	handle := l.handler(uint16(m.tag))
+	handle := l.handlers.get(uint16(m.tag))
 	if handle == nil {
 		l.stats.Unhandled++
 		l.took(now, m.peer, m.cost())
 		if !m.eager {
 			l.answer(now, m.peer, head{kind: kindClear, number: 1, a: m.id})
 		}
-		l.recycle(m)
+		l.memory.release(m)
 		return
 	}
 	if !m.eager {
@@ -169,10 +169,5 @@ func (l *Layer) deliver(now btl.Time, m *Message) {
 	if !m.gone {
 		l.took(now, m.peer, m.cost())
 	}
-	l.recycle(m)
-}
-
-func (l *Layer) recycle(m *Message) {
-	l.spend(m)
-	l.memory.free(m)
+	l.memory.release(m)
 }

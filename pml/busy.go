@@ -14,10 +14,14 @@ type busy struct {
 	now   btl.Time // time of the latest call of the method "visit"
 }
 
-// The method "add" adds a peer, behind all other peers. If the peer is already there, the method
-// "add" does nothing.
+func newBusy() busy {
+	return busy{peers: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.busy }}}
+}
+
+// The method "add" adds a peer, behind all other peers. If the peer is already there, or if its
+// connection has ended, the method "add" does nothing.
 func (b *busy) add(p *Peer) {
-	if !p.busy.in {
+	if p.err == nil && !p.busy.in {
 		b.peers.add(p)
 		b.count++
 	}
@@ -31,15 +35,21 @@ func (b *busy) remove(p *Peer) {
 	}
 }
 
-// The method "visit" visits the next busyVisits peers at most. A round of visits reaches each peer
-// once, and can take several calls. A round begins when the previous one has ended, and also when
-// the call is told that the module has had an event, because the event can end the wait of a peer
-// that was visited before.
-func (l *Layer) visit(now btl.Time, event bool) {
-	b := &l.busy
+// The method "again" begins a new round of visits.
+func (b *busy) again() { b.due = b.count }
+
+// The method "deadline" returns the time of the latest call of the method "visit", and whether that
+// call has left peers to be visited in the same round.
+func (b *busy) deadline() (at btl.Time, due bool) { return b.now, b.due > 0 }
+
+// The method "visit" calls the function "advance" for the next busyVisits peers at most. A round of
+// visits reaches each peer once, and can take several calls. A round begins when the previous round
+// has ended. A round also begins when the argument "event" reports that the module has had an
+// event, because the event can end the wait of a peer that was visited before.
+func (b *busy) visit(now btl.Time, event bool, advance func(btl.Time, *Peer)) {
 	b.now = now
 	if event || b.due == 0 {
-		b.due = b.count
+		b.again()
 	}
 	for range min(b.due, busyVisits) {
 		p := b.peers.first
@@ -49,7 +59,7 @@ func (l *Layer) visit(now btl.Time, event bool) {
 		b.remove(p)
 		b.add(p)
 		b.due--
-		l.advance(now, p)
+		advance(now, p)
 	}
 	b.due = min(b.due, b.count)
 }

@@ -48,7 +48,7 @@ func TestGivenUpInside(t *testing.T) {
 			var s Request
 			id := v.send(&s, make([]byte, size))
 			v.l.Abandon(&s, btl.ErrClosed)
-			rest, _ := v.l.requests.Get(id)
+			rest := v.l.requests.get(id, announced)
 			rest.OnDone = v.count
 			return func() { v.say(head{kind: kindClear, a: id, b: 1, d: size}, nil) }
 		},
@@ -74,7 +74,7 @@ func TestGivenUpInside(t *testing.T) {
 			act := c(v)
 			v.fill()
 			act()
-			v.l.settle()
+			v.l.done.settle()
 			if !errors.Is(v.p.err, ErrProtocol) {
 				t.Fatalf("the peer is not given up: %v", v.p.err)
 			}

@@ -2,15 +2,16 @@ package pml
 
 // The method "leave" handles the unreceived messages of a peer whose connection has ended. Messages
 // that had arrived completely before the end of the connection can still be received. The method
-// "leave" drops the messages that the peer has only announced.
-func (l *Layer) leave(p *Peer) {
+// "leave" drops the messages that the peer has only announced. If the messages of gone peers exceed
+// Config.GoneBytes, the method "leave" returns messages of gone peers to the memory y.
+func (q *unexpected) leave(p *Peer, y *memory) {
 	held := int64(0)
 	for m := p.unexpected.first; m != nil; {
 		next := m.own.next
 		if m.eager {
 			held += m.held()
 		} else {
-			l.unexpected.remove(m)
+			q.remove(m)
 			m.gone = true
 		}
 		m = next
@@ -18,24 +19,22 @@ func (l *Layer) leave(p *Peer) {
 	if held == 0 {
 		return
 	}
-	for _, d := range l.gone.Add(p.ep.PeerHost(), p, goneBytes+held) {
+	for _, d := range q.gone.Add(p.ep.PeerHost(), p, goneBytes+held) {
 		for m := d.unexpected.first; m != nil; m = d.unexpected.first {
-			l.unexpected.remove(m)
-			l.release(m)
-			l.stats.Forgotten++
+			q.remove(m)
+			y.release(m)
+			q.forgotten++
 		}
 	}
 }
 
-// The method "held" returns the memory that an unreceived message takes, in bytes.
-func (m *Message) held() int64 { return int64(cap(m.data)) + messageBytes }
-
-func (l *Layer) takeOut(m *Message) {
-	l.unexpected.remove(m)
+// The method "take" removes a message that is received, dropped, or returned by MProbe.
+func (q *unexpected) take(m *Message) {
+	q.remove(m)
 	if p := m.peer; p.err != nil {
-		l.gone.Shrink(p, m.held())
+		q.gone.Shrink(p, m.held())
 		if p.unexpected.first == nil {
-			l.gone.Remove(p)
+			q.gone.Remove(p)
 		}
 	}
 }

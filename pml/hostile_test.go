@@ -22,7 +22,7 @@ func TestChosenTags(t *testing.T) {
 	}
 	want := place(0, good, tag) // by the code alone
 	for _, seed := range []uint64{layers[0].unexpected.seed, layers[1].unexpected.seed} {
-		q := newUnexpected(seed)
+		q := newUnexpected(seed, 0)
 		for chosen, n := uint64(0), 0; n < count; chosen++ {
 			if place(0, bad, chosen) == want {
 				q.add(&Message{peer: bad, tag: chosen})

@@ -6,13 +6,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/internal/fifo"
-	"gobtl/internal/kept"
-	"gobtl/internal/slots"
 )
-
-// The lower requestsBits bits of a request id are an index into the table of requests. The higher
-// bits of a request id are random.
-const requestsBits = 24
 
 // Stats are the counters of a Layer.
 type Stats struct {
@@ -35,22 +29,19 @@ type Stats struct {
 type Layer struct {
 	m     *btl.Module
 	cfg   Config
-	stats Stats
+	stats Stats // without the counters that the parts of the Layer have
 
 	posted     posted
 	unexpected unexpected
 	probed     probed
-	requests   slots.Table[*Request] // requests with an id in the protocol
+	requests   requestIDs // requests with an id in the protocol
 	memory     memory
-	gone       *kept.Keeper[*Peer] // gone peers with unreceived messages
 
 	busy     busy
-	ended    list[Request] // ended requests whose OnDone was not called yet
-	settling bool
-	notice   [headBytes]byte            // header of the kind "fin", for the put that is being prepared
-	tiny     [headBytes + tinyMost]byte // buffer for a small message
-	actives  [256]*[256]Handler         // handlers by the upper and lower byte of an id
-	refused  map[uint64]bool            // refused groups of tags; nil if none
+	done     completions // ended requests
+	out      output
+	handlers handlers        // of active messages
+	refused  map[uint64]bool // refused groups of tags; nil if none
 	observe  func(p *Peer, tag, size uint64, eager bool)
 	overhead int // bytes of a packet that a fragment cannot use
 	// packetsMax is the maximum number of packets in flight to a peer (Peer.packets).
@@ -79,14 +70,11 @@ type Peer struct {
 	busy  links[Peer]
 
 	// The fields below are the state of the sending direction to the peer.
-	next       uint32 // number of the next envelope
-	bytes      uint64 // bytes of eager messages sent, with overhead
-	theirTaken uint32 // number of messages that the peer has reported as received (credit)
-	theirBytes uint64
-	sends      list[Request] // unsent messages, in order
-	puts       list[Request] // matched sends with unsent data
-	packets    int           // packets in flight (packets.go)
-	control    fifo.Queue[head]
+	credit  credit
+	sends   list[Request] // unsent messages, in order
+	puts    list[Request] // matched sends with unsent data
+	packets int           // packets in flight (packets.go)
+	control fifo.Queue[head]
 
 	// The fields below are the state of the receiving direction from the peer.
 	expect     uint32
@@ -134,18 +122,17 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 		return nil, err
 	}
 	cfg.EagerBytes = min(cfg.EagerBytes, m.Limits().FragmentBytesMax-headMostSize)
-	queue := func(r *Request) *links[Request] { return &r.queue }
 	seed := m.Config().Random()
 	l := &Layer{
-		m: m, cfg: cfg, posted: newPosted(seed), unexpected: newUnexpected(seed),
-		busy:   busy{peers: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.busy }}},
+		m: m, cfg: cfg, out: output{tag: cfg.Tag}, busy: newBusy(),
+		posted: newPosted(seed), unexpected: newUnexpected(seed, cfg.GoneBytes),
 		probed: probed{list[Message]{at: func(m *Message) *links[Message] { return &m.order }}},
-		ended:  list[Request]{at: queue}, onPeer: onPeer, gone: kept.New[*Peer](cfg.GoneBytes),
+		done:   newCompletions(), onPeer: onPeer,
 	}
 	mc := m.Config()
 	l.hosts = newHosts(&mc)
 	l.onPut, l.onPacket = l.putDone, l.packetDone
-	l.requests.Init(requestsBits, 1<<requestsBits)
+	l.requests.init(cfg.Random)
 	l.packetsMax = m.Config().SendBuffers / underShare
 	l.overhead = m.Limits().MTUBytes - m.Limits().SegmentBytes
 	most := uint32(headMostSize + max(cfg.EagerBytes, l.HeaderMax()))
@@ -160,6 +147,8 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 func (l *Layer) Stats() Stats {
 	s := l.stats
 	s.Shed = l.hosts.ended
+	s.UnexpectedBytes = l.memory.bytes
+	s.Forgotten = l.unexpected.forgotten
 	s.UnexpectedMessages = l.unexpected.exact.count
 	return s
 }
@@ -175,14 +164,14 @@ func (l *Layer) Observe(fn func(from *Peer, tag, size uint64, eager bool)) { l.o
 func (l *Layer) CheckIdle() error {
 	s := l.Stats()
 	switch {
-	case l.requests.Len() != 0:
-		return fmt.Errorf("pml: %d requests have ids", l.requests.Len())
+	case l.requests.count() != 0:
+		return fmt.Errorf("pml: %d requests have ids", l.requests.count())
 	case s.UnexpectedBytes != 0 || s.UnexpectedMessages != 0 || l.unexpected.all.first != nil ||
 		l.probed.all.first != nil:
 		return fmt.Errorf("pml: %d messages, %d bytes are kept", s.UnexpectedMessages, s.UnexpectedBytes)
 	case !l.posted.empty():
 		return errors.New("pml: receives wait")
-	case l.busy.count > 0 || l.hosts.homeless.first != nil || l.ended.first != nil:
+	case l.busy.count > 0 || l.hosts.homeless.first != nil || !l.done.empty():
 		return errors.New("pml: something waits for room")
 	}
 	return l.hosts.check()
@@ -195,7 +184,7 @@ func (l *Layer) Peer(ep *btl.Endpoint) *Peer {
 	}
 	l.peers++
 	p := newPeer(l.peers)
-	p.l, p.ep = l, ep
+	p.l, p.ep, p.credit = l, ep, newCredit(&l.cfg)
 	if err := ep.Err(); err != nil {
 		p.err = fmt.Errorf("%w: %w", ErrPeer, err)
 	} else {
@@ -235,8 +224,8 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 	if l.hosts.held > l.cfg.TotalBytes {
 		l.hosts.shed(l.cfg.TotalBytes)
 	}
-	l.visit(now, n > 0)
-	l.settle()
+	l.busy.visit(now, n > 0, l.advance)
+	l.done.settle()
 	return n, err
 }
 
@@ -246,8 +235,8 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 // While peers owe the data of matched receives, Deadline returns at the latest the time of the next
 // check for stalled peers.
 func (l *Layer) Deadline() btl.Time {
-	if l.busy.due > 0 {
-		return l.busy.now
+	if at, ok := l.busy.deadline(); ok {
+		return at
 	}
 	if l.hosts.watches() {
 		return l.m.Deadline().Min(l.hosts.pressAt())
@@ -258,7 +247,7 @@ func (l *Layer) Deadline() btl.Time {
 // The method "advance" sends the queued messages and data for a peer, until no buffer is free or
 // the peer's limits on unreceived messages are reached.
 func (l *Layer) advance(now btl.Time, p *Peer) {
-	for p.err == nil && p.control.Len() > 0 && l.sendHead(now, p, p.control.Front()) {
+	for p.err == nil && p.control.Len() > 0 && l.out.sendHead(now, p.ep, p.control.Front()) {
 		p.control.Pop()
 	}
 	p.shrinkControl()
@@ -277,33 +266,6 @@ func (l *Layer) advance(now btl.Time, p *Peer) {
 	}
 }
 
-// The method "soon" adds a peer to the peers that calls of Progress visit.
-func (l *Layer) soon(p *Peer) {
-	if p.err == nil {
-		l.busy.add(p)
-	}
-}
-
-// sendHead sends a message that consists only of a header, and returns true, or returns false if
-// the module has no free buffer.
-func (l *Layer) sendHead(now btl.Time, p *Peer, h *head) bool {
-	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes())
-	if err != nil {
-		return !errors.Is(err, btl.ErrAgain) // an event reports the end of an endpoint
-	}
-	h.put(f.Bytes())
-	l.give(now, p, f)
-	return true
-}
-
-// The method "give" passes a fragment to Send of package btl, which fails only if the endpoint has
-// ended.
-func (l *Layer) give(now btl.Time, p *Peer, f *btl.Fragment) {
-	if _, err := p.ep.Send(now, f); err != nil {
-		_ = p.ep.Free(f) // the caller still owns f after an error
-	}
-}
-
 // The method "answer" sends a message that consists only of a header, or queues the header for a
 // later call of Progress. If too many headers are queued for the peer, the method "answer" ends the
 // connection and all requests that depend on the peer. Because the method "answer" can end
@@ -313,16 +275,16 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 	if p.err != nil {
 		return
 	}
-	if p.control.Len() == 0 && l.sendHead(now, p, &h) {
+	if p.control.Len() == 0 && l.out.sendHead(now, p.ep, &h) {
 		return
 	}
 	p.growControl()
 	if p.control.Full() {
-		l.giveUp(p)
+		p.drive(ErrProtocol)
 		return
 	}
 	p.control.Push(h)
-	l.soon(p)
+	l.busy.add(p)
 }
 
 // The method "took" records that a message from a peer has been received. The argument "cost" of
@@ -345,9 +307,6 @@ func (l *Layer) tellTaken(now btl.Time, p *Peer) {
 	l.answer(now, p, head{kind: kindCredit, number: p.taken, a: p.takenBytes})
 }
 
-// giveUp closes the connection to a peer that violates the protocol.
-func (l *Layer) giveUp(p *Peer) { p.drive(ErrProtocol) }
-
 func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	p := l.Peer(ep)
 	switch {
@@ -360,7 +319,7 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	default:
 		l.end(p, err)
 	}
-	l.settle()
+	l.done.settle()
 }
 
 // The method "end" ends all requests that depend on a peer whose connection has ended. Messages
@@ -374,19 +333,19 @@ func (l *Layer) end(p *Peer, why error) {
 	p.charge(-p.held)
 	p.err = fmt.Errorf("%w: %w", ErrPeer, why)
 	l.busy.remove(p)
-	l.busy.due = l.busy.count // the end of p can free room for other peers
+	l.busy.again() // the end of p can free room for other peers
 	p.waitNoMore()
 	for r := p.active.first; r != nil; r = p.active.first {
 		p.active.remove(r)
 		l.finish(r, r.lost(p.err))
 	}
-	l.leave(p)
+	l.unexpected.leave(p, &l.memory)
 	for m := p.probed.first; m != nil; m = p.probed.first {
 		l.probed.remove(m) // RecvMessage returns the reason
 	}
 	for _, m := range p.early {
 		if m != nil {
-			l.release(m)
+			l.memory.release(m)
 		}
 	}
 	p.early, p.control = nil, fifo.Queue[head]{}
@@ -419,70 +378,12 @@ func (l *Layer) finish(r *Request, err error) {
 		r.peer.active.remove(r)
 		r.peer.asksNoMore(r)
 	}
-	if r.id != 0 {
-		l.requests.Remove(r.id)
-		r.id = 0
-	}
+	l.requests.free(r)
 	if r.region != nil {
 		r.region.Close()
 		r.region = nil
 		r.peer.concedes(r)
 	}
-	r.state, r.err, r.header = over, err, nil
-	l.ended.add(r)
-}
-
-// The method "tell" ends a request that is in no list, and calls its OnDone. If OnDone of a request
-// that ended earlier is running or was not called yet, the method "settle" calls OnDone of both
-// requests in the order in which they ended.
-func (l *Layer) tell(r *Request) {
-	if l.settling || l.ended.first != nil {
-		r.state = over
-		l.ended.add(r)
-	} else if r.state = idle; r.OnDone != nil {
-		l.settling = true
-		r.OnDone(r)
-		l.settling = false
-	}
-	l.settle()
-}
-
-// The method "settle" calls OnDone of all ended requests.
-func (l *Layer) settle() {
-	if l.settling {
-		return
-	}
-	l.settling = true
-	for r := l.ended.first; r != nil; r = l.ended.first {
-		l.ended.remove(r)
-		r.state = idle
-		if r.OnDone != nil {
-			r.OnDone(r)
-		}
-	}
-	l.settling = false
-}
-
-// The method "name" gives a request an id for the protocol and returns true, or returns false if
-// all ids are in use.
-func (l *Layer) name(r *Request) (ok bool) {
-	for r.id == 0 { // 0 means no id
-		if r.id, ok = l.requests.Add(l.cfg.Random(), r); !ok {
-			return false
-		}
-		if r.id == 0 {
-			l.requests.Remove(0)
-		}
-	}
-	return true
-}
-
-// The method "named" returns the request with the given id if the request belongs to the peer p and
-// has the state s, and nil otherwise.
-func (l *Layer) named(p *Peer, id uint64, s state) *Request {
-	r, ok := l.requests.Get(id)
-	if !ok || id == 0 || r.peer != p || r.state != s {
-		return nil
-	}
-	return r
+	r.err, r.header = err, nil
+	l.done.add(r)
 }

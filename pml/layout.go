@@ -1,10 +1,6 @@
 package pml
 
-import (
-	"math/bits"
-
-	"gobtl/btl"
-)
+import "gobtl/btl"
 
 // Layout describes the memory of a non-contiguous message, like a derived datatype of MPI (see
 // Request.Layout). The methods of a Layout are called by Progress and by the method that begins the
@@ -32,9 +28,6 @@ type Layout interface {
 // memory. One put can carry several runs. Runs shorter than runBytesMin are copied into packets
 // (packets.go).
 const runBytesMin = 4 << 10
-
-// pooledMax is the size of the largest buffer that a Layer keeps in its pool for reuse, in bytes.
-const pooledMax = 1 << 21
 
 // The method "room" returns the size, in bytes, of the memory that the caller has given to a
 // request.
@@ -89,28 +82,4 @@ func (r *Request) nextRuns(most uint64, runs *[btl.PiecesMax][]byte) (count int,
 		count++
 	}
 	return count, bytes
-}
-
-func (y *memory) take(n int) []byte {
-	if n > pooledMax {
-		return make([]byte, n)
-	}
-	class := bits.Len(uint(n - 1))
-	idle := &y.buffers[class]
-	if last := len(*idle) - 1; last >= 0 {
-		var b []byte
-		b, *idle = (*idle)[last], (*idle)[:last]
-		return b[:n]
-	}
-	return make([]byte, n, 1<<class)
-}
-
-func (y *memory) give(b []byte) {
-	if cap(b) == 0 || cap(b) > pooledMax {
-		return
-	}
-	class := bits.Len(uint(cap(b) - 1))
-	if idle := &y.buffers[class]; len(*idle) < min(keptMax, keptBytesMax>>class) {
-		*idle = append(*idle, b[:cap(b)])
-	}
 }

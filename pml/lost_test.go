@@ -70,7 +70,7 @@ func TestLostTouchesNoOther(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the end of a peer walks through what belongs to another one")
 	}
-	l.settle()
+	l.done.settle()
 	for i := range of {
 		if !of[i].Done() || !errors.Is(of[i].Err(), ErrPeer) {
 			t.Errorf("receive %d: done %v, %v", i, of[i].Done(), of[i].Err())
@@ -101,7 +101,7 @@ func TestGoneOfHost(t *testing.T) {
 		m := l.unexpected.all.last
 		to.ep.Abort()
 		until(t, step, func() bool { return m.peer.err != nil })
-		if n := l.gone.Of(m.peer.ep.PeerHost()); n != i+1 {
+		if n := l.unexpected.gone.Of(m.peer.ep.PeerHost()); n != i+1 {
 			t.Errorf("%d peers have gone, %d of this host", i+1, n)
 		}
 	}

@@ -1,5 +1,7 @@
 package pml
 
+import "gobtl/internal/kept"
+
 // The constant "exactly" is the mask of a receive that matches only one tag.
 const exactly = ^uint64(0)
 
@@ -153,12 +155,15 @@ type unexpected struct {
 	masks []uint64 // masks of the tables in any
 	any   [anyMasks]table[Message]
 	seed  uint64 // seed of the hash function
+
+	gone      *kept.Keeper[*Peer] // gone peers with unreceived messages (gone.go)
+	forgotten uint64              // messages dropped because of Config.GoneBytes
 }
 
-func newUnexpected(seed uint64) unexpected {
+func newUnexpected(seed uint64, goneBytes int64) unexpected {
 	return unexpected{
-		seed: seed,
-		all:  list[Message]{at: func(m *Message) *links[Message] { return &m.order }},
+		seed: seed, gone: kept.New[*Peer](goneBytes),
+		all: list[Message]{at: func(m *Message) *links[Message] { return &m.order }},
 		exact: newTable(func(m *Message) *links[Message] { return &m.same },
 			func(m *Message) uint64 { return hash(seed, m.peer.index, m.tag) }),
 	}

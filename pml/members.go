@@ -29,9 +29,9 @@ func (l *Layer) DropOthers(among *Members, tag, mask uint64) {
 		if m == nil || among.Has(m.peer) {
 			return
 		}
-		l.takeOut(m)
+		l.unexpected.take(m)
 		l.drop(m.peer.ep.Now(), m)
-		l.release(m)
-		l.settle()
+		l.memory.release(m)
+		l.done.settle()
 	}
 }

@@ -39,7 +39,7 @@ const (
 // askForPackets asks the sender of a matched message to send the data in packets instead of puts,
 // and returns true. If all request ids are in use, askForPackets sends nothing and returns false.
 func (p *Peer) askForPackets(r *Request) bool {
-	if !p.l.name(r) {
+	if !p.l.requests.name(r) {
 		return false
 	}
 	p.landing.remove(r)
@@ -69,7 +69,7 @@ func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 			return false
 		}
 		n := min(r.most-r.moved, room)
-		f, err := p.ep.Alloc(l.cfg.Tag, dataHeadBytes+int(n))
+		f, err := l.out.alloc(p.ep, dataHeadBytes+int(n))
 		if errors.Is(err, btl.ErrAgain) {
 			return false
 		}
@@ -84,7 +84,7 @@ func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 		r.under++
 		p.packets++
 		l.stats.SentPacked += n
-		l.give(now, p, f)
+		l.out.give(now, p.ep, f)
 	}
 	p.puts.remove(r)
 	return true
@@ -94,8 +94,8 @@ func (l *Layer) sendPackets(now btl.Time, r *Request) bool {
 func (l *Layer) packetDone(f *btl.Fragment, err error) {
 	p := l.Peer(f.Endpoint())
 	p.packets--
-	r, ok := l.requests.Get(f.Context)
-	if !ok || r.state != moving {
+	r := l.requests.get(f.Context, moving)
+	if r == nil {
 		return // the send has ended
 	}
 	r.under--
@@ -107,7 +107,7 @@ func (l *Layer) packetDone(f *btl.Fragment, err error) {
 	case r.moved == r.most && r.under == 0:
 		l.finish(r, nil)
 	}
-	l.settle()
+	l.done.settle()
 }
 
 // failPackets ends a send with ErrTransfer because one of its packets cannot be sent, or was not
@@ -135,7 +135,7 @@ func (r *Request) endFailed(now btl.Time) {
 // onData handles a received packet of a matched message, and returns true, or returns false if the
 // packet violates the protocol.
 func (l *Layer) onData(now btl.Time, p *Peer, h *head, data []byte) bool {
-	r := l.named(p, h.a, landing)
+	r := l.requests.named(p, h.a, landing)
 	if r == nil || h.c != 0 && r.region == nil {
 		return false
 	}

@@ -90,7 +90,7 @@ func TestConfig(t *testing.T) {
 func TestTable(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		q := newUnexpected(rapid.Uint64().Draw(t, "seed"))
+		q := newUnexpected(rapid.Uint64().Draw(t, "seed"), 0)
 		peers := []*Peer{newPeer(1), newPeer(2)}
 		masks := []uint64{0, 1, exactly, 6, ^uint64(3), 5}
 		masks = masks[:rapid.IntRange(1, anyMasks+2).Draw(t, "masks")]
@@ -310,7 +310,7 @@ func TestCollisions(t *testing.T) {
 		p.add(r)
 	}
 	for _, order := range [][3]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
-		q, p = newUnexpected(0), newPosted(0)
+		q, p = newUnexpected(0, 0), newPosted(0)
 		wants := []*Message{{peer: a, tag: sameTag}, {peer: b, tag: sameTag}, {peer: a, tag: other}}
 		for _, i := range order {
 			add(wants[i].peer, wants[i].tag)
@@ -330,7 +330,7 @@ func TestCollisions(t *testing.T) {
 func TestUnexpectedOfOthers(t *testing.T) {
 	const context, tags = 7 << 32, 1<<32 - 1
 	find := func(others int, wild bool, tag, mask uint64) (took time.Duration) {
-		a, b, q := newPeer(1), newPeer(2), newUnexpected(0)
+		a, b, q := newPeer(1), newPeer(2), newUnexpected(0, 0)
 		from := a
 		if wild {
 			from = nil

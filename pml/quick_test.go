@@ -18,11 +18,11 @@ func TestTrySend(t *testing.T) {
 	if !a.TrySend(step(), to, 1, []byte{1}) {
 		t.Fatal("not sent, though there is room")
 	}
-	a.settling = true // as in an OnDone
+	a.done.running = true // as in an OnDone
 	if !a.TrySend(step(), to, 1, nil) {
 		t.Error("not sent by who is told of an end")
 	}
-	a.settling = false
+	a.done.running = false
 	count := 3
 	for a.TrySend(step(), to, 1, []byte{byte(count)}) {
 		count++
@@ -34,11 +34,11 @@ func TestTrySend(t *testing.T) {
 	if err := a.Send(step(), &sends[1], to, 1, []byte{byte(count)}, Standard); err != nil {
 		t.Fatal(err)
 	}
-	to.theirTaken++
+	to.credit.taken++
 	if sends[1].Done() || a.TrySend(1, to, 1, nil) {
 		t.Error("a message has overtaken one that waits")
 	}
-	to.theirTaken--
+	to.credit.taken--
 	var from *Peer
 	for i := range count + 1 {
 		var r Request
@@ -54,7 +54,7 @@ func TestTrySend(t *testing.T) {
 		}
 		from = r.Peer()
 	}
-	b.giveUp(from)
+	from.drive(ErrProtocol)
 	for range 10_000 {
 		step()
 	}
@@ -90,7 +90,7 @@ func TestPost(t *testing.T) {
 	if err := b.Recv(step(), &second, nil, 2, exactly, room); err != nil || !second.Done() {
 		t.Errorf("%v, done %v", err, second.Done())
 	}
-	b.giveUp(second.Peer())
+	second.Peer().drive(ErrProtocol)
 	if b.Post(&third, second.Peer(), 3, exactly, room) || !third.Done() {
 		t.Error("posted for a peer that is gone")
 	}

@@ -64,10 +64,10 @@ func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 		l.posted.add(r)
 		return nil
 	}
-	l.takeOut(m)
+	l.unexpected.take(m)
 	l.receive(now, r, m)
-	l.release(m)
-	l.settle()
+	l.memory.release(m)
+	l.done.settle()
 	return nil
 }
 
@@ -85,7 +85,7 @@ func (l *Layer) Cancel(r *Request) bool {
 		return false
 	}
 	l.finish(r, ErrCancelled)
-	l.settle()
+	l.done.settle()
 	return true
 }
 
@@ -107,7 +107,7 @@ func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	m := l.unexpected.find(from, tag, mask)
 	if m != nil {
 		m.anyPeer = from == nil
-		l.takeOut(m)
+		l.unexpected.take(m)
 		l.probed.add(m)
 	}
 	return m
@@ -141,7 +141,7 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 	case m.gone:
 		return ErrMessage
 	case !m.eager && m.peer.err != nil:
-		l.spend(m)
+		l.memory.spend(m)
 		return m.peer.err
 	}
 	r.repeat = never
@@ -149,20 +149,9 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 	r.anyPeer = m.anyPeer
 	l.probed.remove(m)
 	l.receive(now, r, m)
-	l.spend(m)
-	l.settle()
+	l.memory.spend(m)
+	l.done.settle()
 	return nil
-}
-
-// The method "spend" frees the data of a message that MProbe has returned, or of an active message,
-// when the message is received or dropped. The Message itself belongs to the caller.
-func (l *Layer) spend(m *Message) {
-	if !m.lent && !m.gone {
-		m.peer.charge(-m.held())
-		l.stats.UnexpectedBytes -= len(m.data)
-		l.memory.give(m.data)
-	}
-	m.gone, m.data = true, nil
 }
 
 func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
@@ -188,13 +177,13 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		case kindMatched:
 			ok = l.onMatched(p, &h)
 		case kindCredit:
-			ok = l.onCredit(p, &h)
+			ok = p.credit.report(h.number, h.a)
 		}
 	}
 	if !ok {
-		l.giveUp(p)
+		p.drive(ErrProtocol)
 	}
-	l.settle()
+	l.done.settle()
 }
 
 // arriveEager is a fast path of onEnvelope. If an eager message is the next in its peer's sequence
@@ -226,7 +215,7 @@ func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 	r.scatter(data[headBytes:], 0)
 	l.took(now, p, cost)
 	r.err = r.misfit()
-	l.tell(r)
+	l.done.tell(r)
 	return true
 }
 
@@ -262,7 +251,7 @@ func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 		if *place != nil {
 			return false
 		}
-		*place = l.keep(&m, data)
+		*place = l.memory.keep(&m, data)
 		l.stats.Early++
 		return true
 	}
@@ -303,7 +292,7 @@ func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 		return
 	}
 	l.stats.Unexpected++
-	l.unexpected.add(l.keep(m, data))
+	l.unexpected.add(l.memory.keep(m, data))
 }
 
 // matchKept works like the method "match", for a message that was stored in Peer.early because it
@@ -318,12 +307,12 @@ func (l *Layer) matchKept(now btl.Time, m *Message) {
 	}
 	if r := l.posted.take(m.peer, m.tag); r != nil {
 		l.receive(now, r, m)
-		l.release(m)
+		l.memory.release(m)
 		return
 	}
 	if l.refused != nil && l.refused[group(m.tag)] {
 		l.drop(now, m)
-		l.release(m)
+		l.memory.release(m)
 		return
 	}
 	l.stats.Unexpected++
@@ -380,7 +369,7 @@ func (l *Layer) expose(r *Request) bool {
 	}
 	region := new(btl.Region) // only the sender may access the region
 	err := l.m.ExposeAs(region, r.mem[:r.Len()], btl.RemoteWrite|btl.RemoteNotify, r.peer.ep)
-	if err != nil || !l.name(r) {
+	if err != nil || !l.requests.name(r) {
 		if err == nil {
 			region.Close()
 		}
@@ -401,7 +390,7 @@ func (l *Layer) expose(r *Request) bool {
 // packet as the transport's acknowledgement. The result of onFin is false if the message of kind
 // "fin" violates the protocol, and otherwise true.
 func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
-	r := l.named(p, h.a, landing)
+	r := l.requests.named(p, h.a, landing)
 	if r == nil || h.number == 0 && r.region == nil {
 		return false
 	}
@@ -420,24 +409,4 @@ func (m *Message) cost() uint64 {
 		return uint64(m.head)
 	}
 	return uint64(m.head) + m.size + messageOverhead
-}
-
-func (l *Layer) keep(m *Message, data []byte) *Message {
-	kept := l.memory.get(len(data))
-	memory := kept.data
-	*kept = *m
-	kept.data = memory
-	copy(kept.data, data)
-	kept.peer.charge(kept.held())
-	l.stats.UnexpectedBytes += len(data)
-	return kept
-}
-
-// The method "release" frees a Message that the method "keep" has returned.
-func (l *Layer) release(m *Message) {
-	m.peer.charge(-m.held())
-	l.stats.UnexpectedBytes -= len(m.data)
-	m.gone = true
-	l.memory.give(m.data)
-	l.memory.free(m)
 }

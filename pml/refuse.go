@@ -42,20 +42,20 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 		}
 	}
 	for _, m := range come {
-		l.takeOut(m)
+		l.unexpected.take(m)
 	}
 	for _, m := range probed {
 		l.probed.remove(m)
 	}
 	for _, m := range come {
 		l.drop(now, m)
-		l.release(m)
+		l.memory.release(m)
 	}
 	for _, m := range probed {
 		l.drop(now, m)
-		l.spend(m)
+		l.memory.spend(m)
 	}
-	l.settle()
+	l.done.settle()
 }
 
 // The method "drop" discards a message, and replies to the sender as if the message had been

@@ -29,17 +29,13 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
 	cost := uint64(len(data)) + messageOverhead
 	if len(data) > min(tinyMost, l.cfg.EagerBytes) || to.err != nil || to.sends.first != nil ||
-		!l.mayName(to) || !l.mayKeep(to, cost) {
+		!to.credit.mayName() || !to.credit.mayKeep(cost) {
 		return false
 	}
-	b := l.tiny[:headBytes+len(data)]
-	putEager(b, to.next, tag)
-	copy(b[headBytes:], data)
-	if to.ep.SendImmediate(now, l.cfg.Tag, b) != nil {
+	if !l.out.sendEager(now, to.ep, to.credit.next, tag, data) {
 		return false
 	}
-	to.next++
-	to.bytes += cost
+	to.credit.spend(cost)
 	l.stats.SentEager++
 	return true
 }
@@ -52,17 +48,8 @@ func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byt
 	}
 	r.mode, r.peer, r.from, r.tag, r.mem, r.header, r.err = Standard, to, nil, tag, data, nil, nil
 	r.size, r.announced = uint64(len(data)), false
-	l.tell(r)
+	l.done.tell(r)
 	return true
-}
-
-// mayName reports whether the peer's limit on unreceived messages allows one more envelope (message
-// header). mayKeep reports whether the peer's limit on unreceived bytes allows an eager message
-// with the given cost in bytes.
-func (l *Layer) mayName(p *Peer) bool { return p.next-p.theirTaken < uint32(l.cfg.EnvelopesMax) }
-
-func (l *Layer) mayKeep(p *Peer, cost uint64) bool {
-	return p.bytes-p.theirBytes+cost <= uint64(l.cfg.UnexpectedBytes)
 }
 
 // The method "send" performs Send for a request that is not in use.
@@ -87,12 +74,12 @@ func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 	r.packets = false
 	if to.sends.first != nil || !l.sendEnvelope(now, r) {
 		to.sends.add(r)
-		l.soon(to)
+		l.busy.add(to)
 	}
 	if r.state != over {
 		to.active.add(r)
 	}
-	l.settle()
+	l.done.settle()
 }
 
 // sendEnvelope sends the first fragment of a message, and reports whether it has been sent. An
@@ -100,31 +87,32 @@ func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 // unreceived messages are reached, sendEnvelope sends nothing and returns false.
 func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	p := r.peer
-	if !l.mayName(p) {
+	if !p.credit.mayName() {
 		return false
 	}
 	payload := len(r.header) + int(r.size)
 	cost := uint64(payload) + messageOverhead
 	mode := r.mode &^ active
 	eager := payload <= l.cfg.EagerBytes && r.mode != active|Synchronous && mode != Announce &&
-		l.mayKeep(p, cost)
+		p.credit.mayKeep(cost)
 	if !eager {
 		if mode == Eager {
 			return false // wait until the peer's limits allow it
 		}
 		payload, cost = len(r.header), uint64(len(r.header))
-		if cost > uint64(l.cfg.UnexpectedBytes)-(p.bytes-p.theirBytes) {
+		if !p.credit.mayKeep(cost) {
 			return false
 		}
 	}
 	h := r.envelope(eager)
 	known := !eager || r.mode == Synchronous
-	if !known && payload <= tinyMost && r.Layout == nil && l.sendTiny(now, r, &h) {
+	if !known && payload <= tinyMost && r.Layout == nil &&
+		l.out.sendTiny(now, p.ep, &h, r.header, r.mem) {
 		l.sent(r, eager, cost)
 		l.finish(r, nil)
 		return true
 	}
-	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes()+payload)
+	f, err := l.out.alloc(p.ep, h.bytes()+payload)
 	if errors.Is(err, btl.ErrAgain) {
 		return false
 	}
@@ -134,7 +122,7 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 		}
 		return true
 	}
-	if known && !l.name(r) {
+	if known && !l.requests.name(r) {
 		_ = p.ep.Free(f) // the fragment was never sent
 		return false
 	}
@@ -145,7 +133,7 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 		r.gather(rest, 0)
 	}
 	l.sent(r, eager, cost)
-	l.give(now, p, f)
+	l.out.give(now, p.ep, f)
 	if r.state = announced; !known {
 		l.finish(r, nil)
 	}
@@ -153,7 +141,7 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 }
 
 func (r *Request) envelope(eager bool) head {
-	h := head{kind: kindAnnounce, number: r.peer.next, a: r.tag, c: r.size}
+	h := head{kind: kindAnnounce, number: r.peer.credit.next, a: r.tag, c: r.size}
 	if eager {
 		h.kind = kindEager
 	}
@@ -169,22 +157,9 @@ func (r *Request) envelope(eager bool) head {
 	return h
 }
 
-// tinyMost is the maximum size, in bytes, of a message that is sent without a fragment descriptor.
-const tinyMost = 256
-
-// sendTiny sends an eager message without a fragment descriptor, and returns true, or returns false
-// if the transport cannot send the message immediately.
-func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
-	b := l.tiny[:headBytes+len(r.header)+len(r.mem)]
-	h.put(b)
-	copy(b[headBytes+copy(b[headBytes:], r.header):], r.mem)
-	return r.peer.ep.SendImmediate(now, l.cfg.Tag, b) == nil
-}
-
 // The method "sent" counts a sent message.
 func (l *Layer) sent(r *Request, eager bool, cost uint64) {
-	r.peer.next++
-	r.peer.bytes += cost
+	r.peer.credit.spend(cost)
 	if r.announced = !eager; eager {
 		l.stats.SentEager++
 	} else {
@@ -202,23 +177,22 @@ func (l *Layer) Abandon(r *Request, why error) bool {
 		// The request "rest" gets the id of the abandoned send, so that a later reply of the peer still
 		// finds a request.
 		rest := &Request{
-			state: announced, mode: r.mode | abandoned, peer: r.peer, tag: r.tag, size: r.size, id: r.id,
+			state: announced, mode: r.mode | abandoned, peer: r.peer, tag: r.tag, size: r.size,
 		}
-		l.requests.Replace(r.id, rest)
-		r.id = 0
+		l.requests.inherit(rest, r)
 		rest.peer.active.add(rest)
 	case r.state != queued:
 		return false
 	}
 	l.finish(r, why)
-	l.settle()
+	l.done.settle()
 	return true
 }
 
 // onMatched handles a kindMatched message, which reports that a receive of the peer has matched a
 // synchronous eager send of this process, and ends this send.
 func (l *Layer) onMatched(p *Peer, h *head) bool {
-	r := l.named(p, h.a, announced)
+	r := l.requests.named(p, h.a, announced)
 	if r == nil {
 		return false
 	}
@@ -230,7 +204,7 @@ func (l *Layer) onMatched(p *Peer, h *head) bool {
 // data of the send to the receiver's memory. The result of onClear is false if the reply violates
 // the protocol, and otherwise true.
 func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
-	r := l.named(p, h.a, announced)
+	r := l.requests.named(p, h.a, announced)
 	if r == nil || h.d > r.size || h.number != 0 && (r.mode&active == 0 || h.number > 1 || h.d != 0) {
 		return false
 	}
@@ -249,7 +223,7 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	r.packets = h.flags&flagPackets != 0 || r.shortRuns()
 	p.puts.add(r)
 	if !l.putNext(now, r) {
-		l.soon(p)
+		l.busy.add(p)
 	}
 	return true
 }
@@ -267,7 +241,7 @@ func (l *Layer) putNext(now btl.Time, r *Request) bool {
 		r.packets, r.base, r.under = true, r.moved, 0 // only the first runs are long
 		return l.sendPackets(now, r)
 	}
-	f, err := l.preparePut(r, runs[:count], n)
+	f, err := l.out.preparePut(r, runs[:count], n)
 	if errors.Is(err, btl.ErrAgain) {
 		return false
 	}
@@ -277,7 +251,7 @@ func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	r.peer.puts.remove(r)
 	f.Context, f.Signal, f.OnDone = r.id, true, l.onPut
 	r.under = n
-	l.give(now, r.peer, f)
+	l.out.give(now, r.peer.ep, f)
 	return true
 }
 
@@ -292,27 +266,10 @@ func (p *Peer) failPut(now btl.Time, r *Request, err error) bool {
 	return true
 }
 
-// preparePut prepares a put of the next contiguous runs of a send, which have n bytes in total. The
-// put of a message's last bytes carries a notification, which tells the receiver that all bytes
-// were written.
-func (l *Layer) preparePut(r *Request, runs [][]byte, n uint64) (*btl.Fragment, error) {
-	ep := r.peer.ep
-	switch {
-	case r.moved+n == r.most:
-		fin := head{kind: kindFin, a: r.theirs}
-		fin.put(l.notice[:])
-		return ep.PreparePutNotice(runs[0], r.handle, r.moved, l.cfg.Tag, l.notice[:fin.bytes()])
-	case len(runs) == 1:
-		return ep.PreparePut(runs[0], r.handle, r.moved)
-	default:
-		return ep.PreparePutPieces(r.handle, r.moved, runs...)
-	}
-}
-
 // putDone handles the completion of a put at the sender.
 func (l *Layer) putDone(f *btl.Fragment, err error) {
-	r, ok := l.requests.Get(f.Context)
-	if !ok || r.state != moving {
+	r := l.requests.get(f.Context, moving)
+	if r == nil {
 		return // the send has ended with its peer
 	}
 	p, now := r.peer, f.Endpoint().Now()
@@ -325,24 +282,9 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 	case r.moved+r.under < r.most:
 		r.moved += r.under
 		p.puts.add(r)
-		l.soon(p)
+		l.busy.add(p)
 	default:
 		l.finish(r, nil)
 	}
-	l.settle()
-}
-
-// onCredit handles a peer's report about the messages and bytes of this side that the peer has
-// received. The result of onCredit is false if the peer reports more than was sent, and otherwise
-// true.
-func (l *Layer) onCredit(p *Peer, h *head) bool {
-	news := h.number - p.theirTaken
-	if news > 1<<31 { // an old report, overtaken by a newer one
-		return true
-	}
-	if news > p.next-p.theirTaken || h.a > p.bytes {
-		return false // more than was sent
-	}
-	p.theirTaken, p.theirBytes = h.number, max(h.a, p.theirBytes)
-	return true
+	l.done.settle()
 }

@@ -185,7 +185,7 @@ var policies = []policy{
 		imports: []string{"btl", "internal/waiting"},
 		libs:    []string{"github.com/prometheus/client_golang"},
 	},
-	{dir: "btl/call", imports: []string{"btl", "btl/runner", "internal/plain"}},
+	{dir: "btl/call", imports: []string{"btl", "btl/runner", "internal/byhost", "internal/plain"}},
 	{dir: "btl/conn", imports: []string{"btl", "btl/runner", "internal/byhost", "internal/kept"}},
 	{dir: "btl/queue", imports: []string{"btl", "btl/runner", "internal/byhost", "internal/kept"}},
 	{dir: "vnic", imports: with(leaves, "btl", "fabric"), deny: pureDeny},

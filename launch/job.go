@@ -308,7 +308,8 @@ func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte,
 // including this one, and exits with the given status, which must be 1 to 255. A launcher that does
 // not support PMI-1 ends the job only when this process exits with a nonzero status. With a
 // launcher that does not support PMI-1, the program must therefore exit with a nonzero status after
-// Abort.
+// Abort. If Abort returns an error such as ErrGone or the cause of ctx, the launcher might not know
+// that the job has failed.
 func (j *Job) Abort(ctx context.Context, status int) error {
 	if ctx == nil {
 		return ErrContext
@@ -336,8 +337,13 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	}
 	_, err := j.link.ask(ctx, j.cfg.Timeout, line, "aborted")
 	j.closeAll(ErrFinalized)
-	if errors.Is(err, ErrGone) {
-		return nil
+	switch {
+	case !errors.Is(err, ErrGone):
+		return err
+	case j.link.said:
+		return nil // The launcher closes the connection when it ends the job.
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
 	return err
 }

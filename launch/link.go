@@ -23,6 +23,7 @@ type link struct {
 	conn net.Conn
 	in   *bounded.Lines
 	err  error
+	said bool // the latest call of the method "ask" has written its line, or had an empty line
 }
 
 func newLink(conn net.Conn) *link {
@@ -35,6 +36,7 @@ func newLink(conn net.Conn) *link {
 func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) (
 	pmi.Message, error,
 ) {
+	l.said = line == ""
 	if l.err != nil {
 		return pmi.Message{}, l.err
 	}
@@ -96,6 +98,7 @@ func (l *link) exchange(line, want string) (pmi.Message, error) {
 		if _, err := io.WriteString(l.conn, line+"\n"); err != nil {
 			return pmi.Message{}, fmt.Errorf("%w: %w", ErrGone, err)
 		}
+		l.said = true
 	}
 	answer, err := l.in.Next()
 	switch {

@@ -438,7 +438,8 @@ func (e *engine) decide(c *Comm, r *round) bool {
 	known := setOf(d.dead)
 	for _, rank := range c.ranks { // ranks that other ranks know to be dead
 		for _, gone := range r.votes[rank].dead {
-			if dead[rank] == nil && !known[gone] {
+			_, member := c.rankIn(gone)
+			if member && dead[rank] == nil && !known[gone] {
 				known[gone] = true
 				d.dead = append(d.dead, gone)
 			}

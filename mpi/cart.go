@@ -76,13 +76,13 @@ func NewCart(ctx context.Context, c *Comm, dims []int, periodic []bool) (*Cart, 
 	places := 1
 	for _, d := range dims {
 		if d < 1 || places > c.Size()/d {
-			return nil, c.refuse(fmt.Errorf("%w: %v of %d ranks", ErrGrid, dims, c.Size()))
+			return nil, c.refuseSplit(fmt.Errorf("%w: %v of %d ranks", ErrGrid, dims, c.Size()))
 		}
 		places *= d
 	}
 	if len(dims) != len(periodic) {
-		return nil, c.refuse(fmt.Errorf("%w: %d dimensions, of %d it is said if they are periodic",
-			ErrGrid, len(dims), len(periodic)))
+		return nil, c.refuseSplit(fmt.Errorf(
+			"%w: %d dimensions, of %d it is said if they are periodic", ErrGrid, len(dims), len(periodic)))
 	}
 	colour := NoColour
 	if c.rank < places {
@@ -174,11 +174,12 @@ func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 // the slice "keep" is not the number of dimensions, and can also return all errors of Split.
 func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 	if len(keep) != len(g.dims) {
-		return nil, g.refuse(fmt.Errorf("%w: %d dimensions, want %d", ErrGrid, len(keep), len(g.dims)))
+		err := fmt.Errorf("%w: %d dimensions, want %d", ErrGrid, len(keep), len(g.dims))
+		return nil, g.refuseSplit(err)
 	}
 	at, err := g.Coords(g.Rank())
 	if err != nil {
-		return nil, g.refuse(err)
+		return nil, g.refuseSplit(err)
 	}
 	part, colour := &Cart{}, 0
 	for i, d := range g.dims {

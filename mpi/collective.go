@@ -209,6 +209,10 @@ func (c *Comm) refuse(err error) error {
 	return err
 }
 
+// The method "refuseSplit" uses up the tags of an invalid call that begins with a Split, and
+// returns the error of the call. A Split consists of two collective operations.
+func (c *Comm) refuseSplit(err error) error { return c.refuse(c.refuse(err)) }
+
 // The method "begin" begins a collective operation with the request r. If the argument "err" is not
 // nil, the arguments of the operation were invalid, and the method "begin" uses up a tag and
 // returns "err". The method "do" begins a collective operation like the method "begin", and in

@@ -3,6 +3,7 @@ package mpi
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strconv"
 	"sync"
 
@@ -241,4 +242,23 @@ func (w *World) Met(rank int) bool {
 	w.e.lock()
 	defer w.e.unlock()
 	return w.e.peers[rank] != nil
+}
+
+// OpenWindow is NewWindow that calls a function after Dup, and then has a context of its own.
+func OpenWindow[T any](ctx context.Context, c *Comm, mem []T,
+	after func() (context.Context, error),
+) (*Window[T], error) {
+	own, err := c.Dup(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &Window[T]{mem: mem}
+	w.w = window{c: own, size: sizeOf[T](), folds: foldsOf(reflect.TypeFor[T]().Kind())}
+	if w.w.mem, err = bytesOf(mem); err != nil {
+		return nil, err
+	}
+	if ctx, err = after(); err != nil {
+		return nil, err
+	}
+	return w, w.w.open(ctx)
 }

@@ -43,6 +43,41 @@ func TestLiarVotesKeepOthersOut(t *testing.T) {
 	})
 }
 
+// Votes that list numbers as dead that no rank of the communicator has do not make the decision
+// longer than other ranks accept.
+func TestLiarVotesForNumbers(t *testing.T) {
+	const size = 4
+	run(t, "udp", size, func(ctx context.Context, w *mpi.World) error {
+		if err := mpi.Barrier(ctx, &w.Comm); err != nil {
+			return err
+		}
+		if liar := w.Rank(); liar >= 2 {
+			numbers := make([]int, size)
+			for i := range numbers {
+				numbers[i] = 100*liar + i
+			}
+			if err := w.VoteDead(ctx, w, 0, 0, numbers); err != nil {
+				return err
+			}
+		}
+		if err := w.Job().Fence(ctx); err != nil {
+			return err
+		}
+		var err error
+		if w.Rank() < 2 {
+			short, cancel := context.WithTimeout(ctx, 5*time.Second)
+			_, err = w.Agree(short, 1)
+			cancel()
+		} else { // uses up the number of the round
+			_, err = w.Agree(nil, 1) //nolint:staticcheck // that is the point
+			if errors.Is(err, mpi.ErrContext) {
+				err = nil
+			}
+		}
+		return errors.Join(err, w.Job().Fence(ctx))
+	})
+}
+
 // A decision in a communicator that is still to be made is none, of who will have it or not.
 func TestLiarDecidesForOthers(t *testing.T) {
 	const liar = 2

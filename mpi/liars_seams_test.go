@@ -71,6 +71,15 @@ func (c *Comm) VoteAgain(ctx context.Context, w *World, to, times, round int) er
 	})
 }
 
+// VoteDead sends a vote of a round of a communicator, with a list of dead ranks.
+func (c *Comm) VoteDead(ctx context.Context, w *World, to, round int, dead []int) error {
+	return w.notices(ctx, to, 1, func(int) notice {
+		return notice{
+			kind: noticeVote, context: c.context, round: uint32(round), flags: ^uint64(0), dead: dead,
+		}
+	})
+}
+
 // Decide sends a decision of the first round of the next communicator that this rank makes.
 func (w *World) Decide(ctx context.Context, maker, to int) error {
 	return w.notices(ctx, to, 1, func(int) notice {

@@ -76,17 +76,65 @@ func TestRefusedTakesItsTurn(t *testing.T) {
 					_ = test.right(short, &w.Comm) // a Bcast's root is not the one that waits
 					cancel()
 				}
-				for round := range int64(3) {
-					sum := []int64{0}
-					err := mpi.Allreduce(ctx, &w.Comm, []int64{round}, sum, mpi.Sum[int64]())
-					if err != nil || sum[0] != 3*round {
-						return fmt.Errorf("round %d: %v, %w", round, sum, err)
-					}
-				}
-				return nil
+				return sumsOf(ctx, &w.Comm)
 			})
 		})
 	}
+}
+
+// A call that consists of several collective operations uses up the turns of all of them at each
+// rank, even if the context of one rank is nil or ends in the first of them.
+func TestRefusedTakesAllTurns(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, call := range map[string]func(context.Context, *mpi.Comm) error{
+		"split": func(ctx context.Context, c *mpi.Comm) error {
+			return second(c.Split(ctx, 0, 0))
+		},
+		"duplicate": func(ctx context.Context, c *mpi.Comm) error { return second(c.Dup(ctx)) },
+		"create": func(ctx context.Context, c *mpi.Comm) error {
+			return second(c.Create(ctx, c.Group()))
+		},
+		"grid": func(ctx context.Context, c *mpi.Comm) error {
+			return second(mpi.NewCart(ctx, c, []int{c.Size()}, []bool{false}))
+		},
+		"window": func(ctx context.Context, c *mpi.Comm) error {
+			return second(mpi.NewWindow(ctx, c, []int64{0}))
+		},
+	} {
+		for kind, wrong := range map[string]context.Context{"nil": nil, "ended": ended} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				run(t, "mem/local", 3, func(ctx context.Context, w *mpi.World) error {
+					if w.Rank() == 0 {
+						if err := call(wrong, &w.Comm); err == nil {
+							return errors.New("it was not refused")
+						}
+					}
+					if err := w.Job().Fence(ctx); err != nil {
+						return err
+					}
+					if w.Rank() != 0 {
+						short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+						_ = call(short, &w.Comm)
+						cancel()
+					}
+					return sumsOf(ctx, &w.Comm)
+				})
+			})
+		}
+	}
+}
+
+// sumsOf has the ranks add up values in several rounds.
+func sumsOf(ctx context.Context, c *mpi.Comm) error {
+	for round := range int64(3) {
+		sum := []int64{0}
+		err := mpi.Allreduce(ctx, c, []int64{round}, sum, mpi.Sum[int64]())
+		if err != nil || sum[0] != int64(c.Size())*round {
+			return fmt.Errorf("round %d: %v, %w", round, sum, err)
+		}
+	}
+	return nil
 }
 
 // An Agree that is refused has taken its turn as well.

@@ -35,7 +35,7 @@ func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	all := make([]place, len(c.ranks))
 	mine := []place{{int64(colour), int64(key)}}
 	if err := Allgather(ctx, c, mine, all); err != nil {
-		return nil, err
+		return nil, c.refuse(err) // uses up the tag of the second Allgather
 	}
 	var members []int // ranks of this communicator
 	for rank, p := range all {

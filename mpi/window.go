@@ -82,11 +82,13 @@ type windowPart struct {
 // until Free. The errors of NewWindow are the errors of Dup, ErrType, and ErrCount (if the ranks
 // differ in the size of a value). If the number of this rank's windows with memory has reached
 // seven eighths of Transport.RegionsMax, NewWindow returns btl.ErrAgain. If the memory cannot be
-// registered for remote access, NewWindow returns the error of the registration.
+// registered for remote access, NewWindow returns the error of the registration. If NewWindow fails
+// at one rank because a rank is dead or ctx has ended, later operations of the other ranks in the
+// window return an error that wraps ErrRevoked.
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
 	if err != nil {
-		return nil, c.refuse(err)
+		return nil, c.refuseSplit(err)
 	}
 	own, err := c.Dup(ctx)
 	if err != nil {
@@ -120,8 +122,9 @@ func (w *window) open(ctx context.Context) error {
 		part.Size = 0 // A Size of 0 makes NewWindow fail at the other ranks as well.
 	}
 	parts := make([]windowPart, w.c.Size())
-	if e := Allgather(ctx, w.c, []windowPart{part}, parts); err == nil {
-		err = e
+	gathered := Allgather(ctx, w.c, []windowPart{part}, parts)
+	if err == nil {
+		err = gathered
 	}
 	w.targets = make([]target, w.c.Size())
 	for rank, p := range parts {
@@ -134,7 +137,10 @@ func (w *window) open(ctx context.Context) error {
 	}
 	if err != nil {
 		e.lock()
-		w.close()
+		if errors.Is(err, ErrRevoked) {
+			err = w.over()
+		}
+		w.close(gathered != nil)
 		e.unlock()
 		return fmt.Errorf("mpi: window: %w", err)
 	}
@@ -164,41 +170,6 @@ func (t *target) ended(err error) {
 	}
 }
 
-// Free waits until all ranks have called Free and the window operations of all ranks are complete,
-// and then ends the window. The errors of Free are those of Fence. If Free returns an error, the
-// window ends nevertheless, unless ctx has ended.
-func (w *Window[T]) Free(ctx context.Context) error {
-	if ctx == nil {
-		return ErrContext
-	}
-	err := w.w.flushAll(ctx)
-	if err == nil || ctx.Err() == nil {
-		err = errors.Join(err, Barrier(ctx, w.w.c))
-	}
-	if ctx.Err() != nil {
-		return err
-	}
-	w.w.c.e.lock()
-	defer w.w.c.e.unlock()
-	w.w.close()
-	return err
-}
-
-// The method "close" makes this rank's memory in the window inaccessible for other ranks. The
-// caller must hold mu.
-func (w *window) close() {
-	if w.freed {
-		return
-	}
-	w.freed = true
-	if w.region != nil {
-		w.region.Close()
-		w.c.e.exposed--
-	}
-	w.stopServing()
-	w.c.free()
-}
-
 // Mem returns this rank's memory in the window.
 func (w *Window[T]) Mem() []T { return w.mem }
 
@@ -212,8 +183,8 @@ func (w *Window[T]) Len(rank int) int {
 
 // Put begins to write the slice "data" to the memory of a rank, from the index "at" on. Put waits
 // until the transport can take the data, and usually returns before the data is written. The errors
-// of Put are ErrRank, ErrBounds, a RankError, ErrFinalized, and the cause of ctx. If Put returns
-// the cause of ctx, a part of the data might be written later.
+// of Put are ErrRank, ErrBounds, a RankError, ErrRevoked (see Free), ErrFinalized, and the cause of
+// ctx. If Put returns the cause of ctx, a part of the data might be written later.
 func (w *Window[T]) Put(ctx context.Context, data []T, to, at int) error {
 	b, _ := bytesOf(data) // the window's type was already checked
 	return w.w.move(ctx, b, to, at, false)
@@ -237,8 +208,8 @@ func (w *Window[T]) FlushAll(ctx context.Context) error { return w.w.flushAll(ct
 // Fence waits until the window operations of all ranks are complete. All ranks must call Fence. The
 // errors of Fence are those of Flush and of collective operations.
 func (w *Window[T]) Fence(ctx context.Context) error {
-	err := w.w.flushAll(ctx)
-	return errors.Join(err, Barrier(ctx, w.w.c))
+	_, err := w.w.meet(ctx, w.w.flushAll(ctx))
+	return err
 }
 
 // Lock waits until this rank holds the lock of a target rank's memory. If the argument "alone" is
@@ -286,18 +257,6 @@ func (w *Window[T]) UnlockAll(ctx context.Context) (err error) {
 	return err
 }
 
-// The method "usable" returns the reason why no operation can begin in a window, or nil if
-// operations can begin. The caller must hold mu.
-func (w *window) usable() error {
-	switch {
-	case w.c.e.broken != nil:
-		return w.c.e.broken
-	case w.freed:
-		return fmt.Errorf("%w: the window was freed", ErrFinalized)
-	}
-	return nil
-}
-
 // The method "check" returns an error if the window cannot be used, or if a range of bytes is not
 // within a rank's memory. The argument "at" of "check" is the index of the first value, and the
 // argument "bytes" is the length of the range. The caller must hold mu.
@@ -305,10 +264,10 @@ func (w *window) check(rank, at, bytes int) error {
 	if err := w.usable(); err != nil {
 		return err
 	}
-	switch {
-	case rank < 0 || rank >= len(w.targets):
-		return fmt.Errorf("%w: %d of %d", ErrRank, rank, len(w.targets))
-	case at < 0 || at > w.targets[rank].count || bytes/w.size > w.targets[rank].count-at:
+	if err := w.checkRank(rank); err != nil {
+		return err
+	}
+	if at < 0 || at > w.targets[rank].count || bytes/w.size > w.targets[rank].count-at {
 		return fmt.Errorf("%w: %d values at %d of %d", ErrBounds, bytes/w.size, at,
 			w.targets[rank].count)
 	}
@@ -412,20 +371,26 @@ func (w *window) flush(ctx context.Context, rank int) error {
 	e := w.c.e
 	e.lock()
 	defer e.unlock()
-	if err := w.check(rank, 0, 0); err != nil {
+	if err := w.checkRank(rank); err != nil {
 		return err
 	}
 	return w.flushLocked(ctx, rank)
 }
 
+// flushLocked works like flush, for a caller that holds mu and has checked the rank. If the window
+// was revoked, flushLocked waits until no operation uses memory of the program, and returns the
+// error of a revoked window.
 func (w *window) flushLocked(ctx context.Context, rank int) error {
 	t := &w.targets[rank]
 	if n := t.begun; n > t.flushed {
-		if err := w.ask(ctx, rank, windowHead{kind: windowFlush}, nil, nil); err != nil {
+		err := w.ask(ctx, rank, windowHead{kind: windowFlush}, nil, nil)
+		if err != nil && w.c.revoked == nil {
 			return err
 		}
-		t.flushed = max(t.flushed, n) // a concurrent Flush may have raised flushed
-		t.put = false
+		if err == nil {
+			t.flushed = max(t.flushed, n) // a concurrent Flush may have raised flushed
+			t.put = false
+		}
 	}
 	w.hasten(rank)
 	if err := w.c.e.until(ctx, func() bool { return t.under == 0 }); err != nil {
@@ -433,6 +398,9 @@ func (w *window) flushLocked(ctx context.Context, rank int) error {
 	}
 	err := t.err
 	t.err = nil
+	if w.c.revoked != nil {
+		return w.over()
+	}
 	if err != nil {
 		if p, unknown := w.c.e.peer(w.c.ranks[rank]); unknown == nil {
 			return w.failure(rank, p, err)
@@ -473,7 +441,10 @@ func (w *window) flushAll(ctx context.Context) (err error) {
 		return ErrContext
 	}
 	for rank := range w.targets {
-		err = errors.Join(err, w.flush(ctx, rank))
+		failed := w.flush(ctx, rank)
+		if !errors.Is(failed, ErrRevoked) || !errors.Is(err, ErrRevoked) { // all ranks have the same
+			err = errors.Join(err, failed)
+		}
 		if ctx.Err() != nil {
 			break
 		}

@@ -221,6 +221,9 @@ func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []by
 	}
 	err = op.err
 	w.release(op)
+	if errors.Is(err, ErrRevoked) {
+		return w.over()
+	}
 	copy(old, into)
 	return err
 }
@@ -240,6 +243,11 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 		return nil, err
 	}
 	op.rank, op.waited, op.err, op.pending = rank, waited, nil, 1
+	if err := w.usable(); err != nil { // takeOp may have waited
+		w.targets[rank].sending--
+		w.release(op)
+		return nil, err
+	}
 	if old != nil || waited {
 		h.answer = op.tag
 		err = e.l.Recv(e.now(), &op.recv, p, w.c.context|uint64(op.tag), ^uint64(0), old)
@@ -395,11 +403,14 @@ func (w *window) unlock(ctx context.Context, rank int) error {
 	e := w.c.e
 	e.lock()
 	defer e.unlock()
-	if err := w.check(rank, 0, 0); err != nil {
+	if err := w.checkRank(rank); err != nil {
 		return err
 	}
 	t := &w.targets[rank]
 	if t.locked == lockNone {
+		if err := w.usable(); err != nil {
+			return err
+		}
 		return fmt.Errorf("%w: rank %d is not locked by this process", ErrInactive, rank)
 	}
 	err := w.flushLocked(ctx, rank)
@@ -407,5 +418,8 @@ func (w *window) unlock(ctx context.Context, rank int) error {
 		return err
 	}
 	t.locked = lockNone
+	if errors.Is(err, ErrRevoked) {
+		return err
+	}
 	return errors.Join(err, w.ask(ctx, rank, windowHead{kind: windowUnlock}, nil, nil))
 }

@@ -52,7 +52,8 @@ func ended(p *pml.Request) {
 	r.finish(p.Err())
 }
 
-// The method "finish" ends a request, and wakes the call that waits for the request.
+// The method "finish" ends a request. A call that waits for the request counts one request less,
+// and wakes when it waits for no other request.
 func (r *Request) finish(err error) {
 	r.done, r.err = true, err
 	if w := r.waiter; w != nil {

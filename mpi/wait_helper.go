@@ -65,7 +65,8 @@ func (a *asyncProgress) stop(wake func()) {
 	<-a.ended
 }
 
-// The method "stopped" reports whether the method "stop" was called.
+// The method "stopped" reports whether the helper goroutine, which must have started, was told to
+// end.
 func (a *asyncProgress) stopped() bool {
 	select {
 	case <-a.quit:

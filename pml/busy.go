@@ -38,8 +38,8 @@ func (b *busy) remove(p *Peer) {
 // The method "again" begins a new round of visits.
 func (b *busy) again() { b.due = b.count }
 
-// The method "deadline" returns the time of the latest call of the method "visit", and whether that
-// call has left peers to be visited in the same round.
+// The method "deadline" returns the time of the latest call of the method "visit", and whether the
+// present round has peers left to visit.
 func (b *busy) deadline() (at btl.Time, due bool) { return b.now, b.due > 0 }
 
 // The method "visit" calls the function "advance" for the next busyVisits peers at most. A round of

@@ -8,7 +8,7 @@ type credit struct {
 	bytesMax     uint64 // Config.UnexpectedBytes
 
 	next       uint32 // number of the next envelope
-	bytes      uint64 // bytes of eager messages sent, with overhead
+	bytes      uint64 // bytes sent: eager messages with overhead, headers of announced messages
 	taken      uint32 // number of messages that the peer has reported as received
 	takenBytes uint64
 }

@@ -24,7 +24,7 @@ type host struct {
 	regions  int         // number of regions in use
 	held     int64       // sum of Peer.held
 	all      links[host] // entry in hosts.all
-	waits    links[host] // entry in Layer.homeless
+	waits    links[host] // entry in hosts.homeless
 }
 
 // The type "hosts" contains the hosts with connected peers, and divides the Layer's memory and

@@ -3,7 +3,7 @@ package pml
 import "testing"
 
 // TestRequestIDs checks that a request is found only by its own id, for its peer and in its state,
-// and that no request has the id 0, even if the random numbers are all 0.
+// and that no request has the id 0, even if a random number is 0.
 func TestRequestIDs(t *testing.T) {
 	var ids requestIDs
 	random := uint64(0)

@@ -66,7 +66,7 @@ func (y *memory) count(m *Message) {
 }
 
 // The method "spend" frees the data of a message when the message is received or dropped. The
-// Message itself stays valid, because it belongs to the caller. For a message that was already
+// Message itself stays valid. For a message that was already
 // received or dropped, the method "spend" does nothing.
 func (y *memory) spend(m *Message) {
 	if !m.lent && !m.gone {

@@ -84,11 +84,10 @@ type Config struct {
 	// RequestBytes, or 1 MiB if RequestBytes is less, is also the limit S for the requests that this
 	// Node has sent to one peer, and that the peer has not acknowledged. A request of at most 1 KiB
 	// does not count. At the limit S, a further Call waits, and a request larger than S is sent alone.
-	// The limit for the requests to all peers together is 8*S. When the unacknowledged requests to all
-	// peers have U bytes, and a new request would raise this sum above 8*S, Call waits until the
-	// requests to the same host, with the new request, have at most 16*S - U bytes, or until the host
-	// has no counted requests. The requests to a peer do not count towards U while they have at most
-	// 64 KiB.
+	// The limit for the requests to all peers together is 8*S. While the unacknowledged requests to
+	// all peers have U bytes, Call waits until the requests to the same host have less than 16*S - U
+	// bytes, or until the host has no counted requests. The size of the new request does not matter.
+	// The requests to a peer do not count towards U while they have at most 64 KiB.
 	RequestBytes int64
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
 	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, new

@@ -24,7 +24,8 @@ type unackedRequests struct {
 }
 
 // newUnackedRequests makes the counts with the limit "most" for one peer, in bytes, and
-// totalFactor times the limit for all peers together.
+// totalFactor times the limit for all peers together. The requests to a peer do not count towards
+// the limit for all peers while they have at most smallBytes.
 func newUnackedRequests(most int64) unackedRequests {
 	return unackedRequests{
 		hostOf: (*btl.Endpoint).PeerHost, most: most,

@@ -40,7 +40,7 @@ func TestUnacknowledgedRequestsByHost(t *testing.T) {
 		}
 		bad = append(bad, ep)
 	}
-	most := int64(totalFactor*own + own/4) // the last addition may exceed the limit
+	most := int64(totalFactor * own)
 	if got := n.asks.bound.Counted(); got > most || got < most/2 {
 		t.Errorf("%d bytes count for one host, at most %d", got, most)
 	}
@@ -64,8 +64,15 @@ func TestUnacknowledgedRequestsByHost(t *testing.T) {
 		}
 		n.asks.forget(ep)
 	}
-	if got := n.asks.bound.Counted(); len(n.asks.to) != 1+hosts || got != hosts*own {
-		t.Errorf("%d peers, %d bytes are left", len(n.asks.to), got)
+	got, known := n.asks.bound.Counted(), n.asks.bound.Hosts()
+	if len(n.asks.to) != 1+hosts || known != 1+hosts || got != hosts*own {
+		t.Errorf("%d peers, %d hosts, %d bytes are left", len(n.asks.to), known, got)
+	}
+	last := peer("a")
+	for ask(n, last, own-smallBytes) {
+	}
+	if !ask(n, peer("other"), 4*own) {
+		t.Error("the first request to a host is refused because of its size")
 	}
 	fresh := peer("fresh")
 	allocated := testing.AllocsPerRun(100, func() {
@@ -122,6 +129,6 @@ func TestUnacknowledgedRequestsOfEnded(t *testing.T) {
 		}
 	}
 	for left := 1; left > 0; time.Sleep(time.Millisecond) {
-		look(func() { left = len(n.asks.to) + int(n.asks.bound.Counted()) })
+		look(func() { left = len(n.asks.to) + n.asks.bound.Hosts() + int(n.asks.bound.Counted()) })
 	}
 }

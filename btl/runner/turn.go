@@ -12,7 +12,7 @@ import (
 
 // The type "turn" is the state of the token (the lock whose holder owns the module), and of the
 // goroutines that wait for the token. A goroutine with a call waits in the method "block" until the
-// call has ended, or until the goroutine must drive the module.
+// call or its context has ended, or until the goroutine must drive the module.
 type turn struct {
 	m        *btl.Module // its method Wake wakes the goroutine that sleeps with the token
 	token    sync.Mutex

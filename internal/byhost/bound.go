@@ -94,6 +94,9 @@ func (b *Bound) Full() bool { return b.counted >= b.most }
 // Counted returns the amount that counts towards the limit.
 func (b *Bound) Counted() int64 { return b.counted }
 
+// Hosts returns the number of hosts that have Holders.
+func (b *Bound) Hosts() int { return len(b.hosts) }
+
 // The method "against" returns how much of the amount that a Holder holds counts towards the limit.
 func (b *Bound) against(held int64) int64 {
 	if held <= b.free {

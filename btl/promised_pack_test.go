@@ -90,8 +90,8 @@ func (r *refuser) wantAnswer(t *testing.T, step time.Duration) {
 }
 
 // All chunks of a refused message count as bytes in flight again when the peer accepts one of them.
-// An answer that shares its packet was given to SendImmediate before, while the window was open. The
-// module sends this answer.
+// An answer that shares its packet was given to SendImmediate before, while the window was open.
+// The module sends this answer.
 func TestPackBesideAcceptedChunk(t *testing.T) {
 	r := newRefuser(t, 1)
 	for again := 0; again == 0; again = len(kinds(r.run(1), frag.KindChunk)) {

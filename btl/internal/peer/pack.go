@@ -135,7 +135,7 @@ func (pk Packs) postEarly(ep *Endpoint) {
 }
 
 // packRoom ensures that an open Pack has room for a fragment of sizeBytes. If the Pack has too
-// little room, packRoom seals it. packRoom returns false if the batch has no room for the Pack.
+// little room, packRoom seals it. packRoom returns false if the channel has no room for the Pack.
 func (pk Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.Fits(sizeBytes, pk.packBytesMax(ep)) {
 		return true
@@ -144,7 +144,7 @@ func (pk Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
 		return false
 	}
 	pk.Sched.overtook(ep, pk.sealPack(ep))
-	return true
+	return !ep.pack.Open()
 }
 
 // openPack takes a send buffer for a new shared packet that begins with fragment f, and copies f to

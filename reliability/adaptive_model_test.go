@@ -1,7 +1,9 @@
 package reliability
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -56,6 +58,8 @@ type recoveryModel struct {
 	most    int // most packets in the window at the same time
 	began   mono.Time
 	refused map[int]bool
+
+	reserved bool // the window has been open since the latest packet was sent
 }
 
 func newRecoveryModel(t *rapid.T) *recoveryModel {
@@ -75,9 +79,14 @@ func newRecoveryModel(t *rapid.T) *recoveryModel {
 	return m
 }
 
-// post sends new packets, as many as the window permits.
+// post sends new packets, as many as the window permits. The number of the first packet is possibly
+// reserved, so that the packet may be sent although the byte limit is reached.
 func (m *recoveryModel) post(count int, c Channel) {
-	for count = min(count, m.snd.Room(), len(m.segs.segs)-m.sent); count > 0; count-- {
+	room := m.snd.Room()
+	if m.reserved {
+		room, m.reserved = max(room, 1), false
+	}
+	for count = min(count, room, len(m.segs.segs)-m.sent); count > 0; count-- {
 		m.packets = append(m.packets, modelPacket{sentAt: m.now})
 		m.copies = append(m.copies, modelCopy{packet: m.sent, at: m.now})
 		m.send(1, c)
@@ -248,7 +257,10 @@ func (m *recoveryModel) compare() error {
 		}
 	}
 	r := m.policy()
+	m.reserved = m.reserved || m.snd.Open()
 	switch {
+	case m.reserved && !m.snd.Admits():
+		return errors.New("the window has no room for the packet whose number is reserved")
 	case m.snd.InFlight() != inFlight:
 		return fmt.Errorf("%d packets not acknowledged, counted %d", inFlight, m.snd.InFlight())
 	case int(r.onTheWay(&m.snd)) != pipe || m.snd.Path().InFlightPackets != pipe:
@@ -354,6 +366,10 @@ func TestRecoveryModel(t *testing.T) {
 					m.noMemory(pick(len(m.copies), "copy"))
 				}
 			},
+			"bound": func(t *rapid.T) {
+				m.snd.BoundBytes(m.snd.oldest-1, math.MaxUint16, rapid.IntRange(0, 5000).Draw(t, "bytes"))
+			},
+			"rest": func(*rapid.T) { m.snd.Rest(m.now) },
 			"wait": func(t *rapid.T) {
 				m.now = m.now.Add(time.Duration(rapid.IntRange(0, 20_000).Draw(t, "us")) * time.Microsecond)
 			},

@@ -28,15 +28,11 @@ func (s *Sender) InFlightBytes() int {
 // BoundBytes sets the limit of bytes in flight to the byte credit of a received ACK. For each valid
 // ACK that is not outdated, the caller must call OnAck, then Carry for the freed packets, and then
 // BoundBytes. BoundBytes treats a byte credit of less than 1 as 1. If an ACK that is newer than the
-// given one has already raised the packet limit, BoundBytes has no effect. The argument "promised"
-// of BoundBytes says whether a sequence number is reserved for a packet that is not sent yet. A
-// packet with a reserved sequence number may be sent even if the byte limit is reached.
-func (s *Sender) BoundBytes(ack seq.Num, credit uint16, grantedBytes int, promised bool) {
+// given one has already raised the packet limit, BoundBytes has no effect. A packet whose sequence
+// number is reserved may be sent even if the byte limit is reached (see Admits).
+func (s *Sender) BoundBytes(ack seq.Num, credit uint16, grantedBytes int) {
 	if grantedBytes == s.bytesMax || ack.Add(1+max(1, uint32(credit))).Before(s.limit) {
 		return
 	}
 	s.bytesMax = max(grantedBytes, 1)
-	if promised {
-		s.bytesMax = max(s.bytesMax, s.bytes+1)
-	}
 }

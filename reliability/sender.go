@@ -207,10 +207,18 @@ func (s *Sender) Size() int { return int(s.window) }
 // packet. The results "oldest" and "next" of Window are equal if no packet is in flight.
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 
-// Admit gives a segment the next sequence number. The caller may call Admit only while Open returns
-// true. After sending the segment, the caller calls Post.
+// Admits reports whether the caller may call Admit. When Open returns true, the caller can reserve
+// the next sequence number for a packet that it sends later. Admits then returns true until this
+// packet is sent or the connection ends. Open possibly returns false in the meantime, because an
+// ACK can lower the byte limit, and because refused packets count as bytes in flight again when
+// they are retransmitted.
+func (s *Sender) Admits() bool { return s.next.Before(s.sendLimit) }
+
+// Admit gives a segment the next sequence number. The caller may call Admit only if Open has
+// returned true since the previous packet was admitted (see Admits). After sending the segment, the
+// caller calls Post.
 func (s *Sender) Admit(t Token) seq.Num {
-	if !s.Open() {
+	if !s.Admits() {
 		panic("reliability: packet admitted to a closed window")
 	}
 	if int(s.next-s.oldest) == len(s.ring) {

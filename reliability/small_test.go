@@ -104,7 +104,7 @@ func (p *smallPeer) read(t *testing.T, dice *rand.Rand, pool *Credits) {
 	p.sizes = p.sizes[n:]
 	ack, credit, _ := p.rcv.TakeAck(pool)
 	p.snd.Confirm(0, ack, credit)
-	p.snd.BoundBytes(ack, credit, p.rcv.GrantedBytes(), false)
+	p.snd.BoundBytes(ack, credit, p.rcv.GrantedBytes())
 	if len(p.sizes) != p.snd.InFlight() {
 		t.Fatalf("%d packets in flight, %d unread", p.snd.InFlight(), len(p.sizes))
 	}

@@ -209,8 +209,8 @@ func (c *Checker) checkPack(all *Services, ep *Endpoint) error {
 	}
 	s := &all.Buffers.segs[p.seg]
 	switch {
-	case ep.ID.State != StateConnected || !ep.Snd.Open():
-		return fmt.Errorf("a pack is open in state %d, window open: %v", ep.ID.State, ep.Snd.Open())
+	case ep.ID.State != StateConnected || !ep.Snd.Admits():
+		return fmt.Errorf("a pack is open in state %d, admitted: %v", ep.ID.State, ep.Snd.Admits())
 	case c.places[p.seg] != placeNone || all.Recovery.State(p.seg) != reliability.Queued ||
 		all.Port.State[fabric.Buf(p.seg)] != 0 || s.ep != ep || !s.pack || s.void || s.strip:
 		return fmt.Errorf("the open pack's segment %d is %v, %v, wire %d", p.seg, c.places[p.seg],

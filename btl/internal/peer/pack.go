@@ -35,7 +35,8 @@ type Packs struct{ *Services }
 //
 // While a Pack is open, its endpoint stays in the scheduler's list. The endpoint's next sequence
 // number is reserved for the open Pack, so that no packet of the endpoint is sealed before the
-// Pack. A Pack is opened only while the send window allows a packet, so that it can be sealed.
+// Pack. A Pack is opened only while the send window allows a packet, and can be sealed even if the
+// byte limit is reached in the meantime (see reliability.Sender.Admits).
 
 // openPack is a shared packet (Pack) to which small fragments of an endpoint can still be added.
 type openPack struct {
@@ -134,7 +135,7 @@ func (pk Packs) postEarly(ep *Endpoint) {
 }
 
 // packRoom ensures that an open Pack has room for a fragment of sizeBytes. If the Pack has too
-// little room, packRoom seals it. packRoom returns false if the batch has no room for the Pack.
+// little room, packRoom seals it. packRoom returns false if the channel has no room for the Pack.
 func (pk Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.Fits(sizeBytes, pk.packBytesMax(ep)) {
 		return true
@@ -143,7 +144,7 @@ func (pk Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
 		return false
 	}
 	pk.Sched.overtook(ep, pk.sealPack(ep))
-	return true
+	return !ep.pack.Open()
 }
 
 // openPack takes a send buffer for a new shared packet that begins with fragment f, and copies f to

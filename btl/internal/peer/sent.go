@@ -61,7 +61,7 @@ func (st *Sent) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token,
 	}
 	st.ackedAll(ep, done)
 	if verdict != reliability.AckOld {
-		ep.Snd.BoundBytes(h.Ack, h.Credit, grantedBytes(h.CreditBytes), ep.pack.Open())
+		ep.Snd.BoundBytes(h.Ack, h.Credit, grantedBytes(h.CreditBytes))
 	}
 	oldest, _ := ep.Snd.Window()
 	ep.Life.OldestIs(st.Clock.Unpaused, oldest)

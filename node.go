@@ -97,7 +97,7 @@ type Config struct {
 	// OnPeer, which may be nil, is called when a peer has connected, no matter which side has dialled.
 	// When the connection has ended, OnPeer is called a second time, with the reason. A Dial that
 	// fails does not call OnPeer. OnPeer runs on the goroutine that drives the network, and must not
-	// wait.
+	// wait. A panic of OnPeer ends the process, like a panic of a MessageHandler.
 	OnPeer func(p *Peer, event btl.Event, err error)
 }
 

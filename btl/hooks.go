@@ -74,6 +74,9 @@ func (h Hooks) AcknowledgeAll() {
 	}
 }
 
+// WhyPending returns the error with which ep's handshake would time out now, or nil after its end.
+func (h Hooks) WhyPending(ep *Endpoint) error { return ep.c.WhyPending() }
+
 // PublishStats copies the present values of the counters to the snapshot that Module.Stats returns.
 func (h Hooks) PublishStats() { h.m.publish() }
 

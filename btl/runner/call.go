@@ -242,9 +242,12 @@ func (r *Runner) begin(c *call) bool {
 		c.end(btl.ErrClosed)
 		return true
 	}
+	returned := false
+	defer mustReturn(&returned)
 	was := r.callbacks.enter()
 	pending, err := r.try(c)
 	r.callbacks.leave(was)
+	returned = true
 	switch again := errors.Is(err, btl.ErrAgain); {
 	case c.life.Load() != life:
 		return true // the call has ended, and may be reused already

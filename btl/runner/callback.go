@@ -1,8 +1,10 @@
 package runner
 
 import (
+	"fmt"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 )
@@ -48,4 +50,32 @@ func (b *callbacks) onStack() bool {
 			return false
 		}
 	}
+}
+
+// Each function that calls callbacks defers mustReturn, and sets *returned when the callbacks have
+// returned. If a callback has panicked or has called runtime.Goexit instead, mustReturn ends the
+// process with the text and the stack of the panic.
+//
+// A callback usually runs on a goroutine of the program that waits in a method of the Runner. The
+// program could recover the panic there (net/http recovers the panics of its handlers). The token
+// would then stay locked, so that nothing is received or acknowledged any more. To release the
+// token would not help, because a module cannot be used after a callback has left its Progress in
+// the middle. For this reason runtime.Goexit, which t.FailNow calls, ends the process too.
+//
+// mustReturn raises the panic on a goroutine without a caller, where it cannot be recovered, and
+// never returns to the program.
+func mustReturn(returned *bool) {
+	if *returned {
+		return
+	}
+	what := "called runtime.Goexit, as t.FailNow does"
+	if why := recover(); why != nil {
+		what = fmt.Sprintf("panicked: %v", why)
+	}
+	stack := debug.Stack()
+	go func() {
+		panic("runner: a callback has " + what + "\n\nThis ends the process. " +
+			"The stack of the callback:\n\n" + string(stack))
+	}()
+	select {}
 }

@@ -8,7 +8,8 @@
 //     ended.
 //
 //   - Message handlers and callbacks run on the goroutine that drives the module. In a callback,
-//     those methods of the Runner that would wait return ErrInHandler.
+//     those methods of the Runner that would wait return ErrInHandler. A callback that panics or
+//     calls runtime.Goexit (as t.FailNow does) ends the process, and the panic cannot be recovered.
 //
 //   - A call with a nil context returns btl.ErrContext immediately. If the context is cancelled
 //     while the transport might still use the caller's memory, the error is an InUse. The channel
@@ -25,7 +26,7 @@
 //	handshakes.go  calls that wait for the handshake of an endpoint
 //	refused.go     calls for which there was no resource yet
 //	turn.go        the token, and the goroutines that wait for the token
-//	callback.go    whether a goroutine runs inside a callback
+//	callback.go    whether a goroutine runs inside a callback, and the panics of callbacks
 //	wake.go        a call drives, sleeps, hands the token over
 //	watch.go       the watcher drives while no goroutine calls
 //	watcher.go     the watcher waits while calls drive

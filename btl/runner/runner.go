@@ -53,6 +53,8 @@ type Config struct {
 // Handlers, OnDone and OnEndpoint functions, and the functions given to Do and Await, run on the
 // goroutine that drives the module, one at a time. A callback is allowed to call methods of the
 // Module directly. In a callback, those methods of the Runner that would wait return ErrInHandler.
+// If a callback panics or calls runtime.Goexit (as t.FailNow does), the process ends, even if the
+// goroutine that drives the module would recover the panic.
 type Runner struct {
 	m         *btl.Module
 	hooks     btl.Hooks
@@ -265,11 +267,14 @@ func (r *Runner) shutdown(err error) {
 		return
 	}
 	r.stopped = true
+	returned := false
+	defer mustReturn(&returned)
 	was := r.callbacks.enter()
 	if e := r.m.Close(); e != nil {
 		err = errors.Join(err, e)
 	}
 	r.callbacks.leave(was)
+	returned = true
 	if err != nil {
 		r.err = fmt.Errorf("runner: %w", err)
 	}

@@ -150,6 +150,8 @@ func (r *Runner) takeInbox() int {
 //
 //go:noinline
 func (r *Runner) pass() (events int) {
+	returned := false
+	defer mustReturn(&returned)
 	was := r.callbacks.enter()
 	now := r.now()
 	r.hooks.Advance(now)
@@ -159,6 +161,7 @@ func (r *Runner) pass() (events int) {
 	if events+n > 0 {
 		r.longPasses.check(r.now().Sub(now), &r.cfg)
 	}
+	returned = true
 	if err != nil && r.broken == nil {
 		r.broken = err
 		r.asked.Store(true)

@@ -12,7 +12,7 @@ import (
 func (r *Runner) watch() {
 	if r.cfg.Setup != nil {
 		runtime.LockOSThread() // the thread ends with the goroutine; Setup may have pinned it
-		if err := r.cfg.Setup(); err != nil {
+		if err := r.cfg.setUp(); err != nil {
 			r.lost.Store(&err)
 			r.asked.Store(true)
 		}
@@ -64,6 +64,15 @@ func (r *Runner) watch() {
 		}
 	}
 	r.finish()
+}
+
+// The method "setUp" calls Setup.
+func (c *Config) setUp() error {
+	returned := false
+	defer mustReturn(&returned)
+	err := c.Setup()
+	returned = true
+	return err
 }
 
 // atRest reports whether the watcher (the Runner's own goroutine) can sleep without polling again

@@ -128,7 +128,10 @@ var policies = []policy{
 		libs: []string{"github.com/google/btree"},
 	},
 	{
-		dir: "btl/internal/remote", imports: []string{"btl/internal/share", "frag", "internal/slots"},
+		dir: "btl/internal/remote",
+		imports: []string{
+			"btl/internal/share", "btl/internal/spare", "frag", "internal/byhost", "internal/slots",
+		},
 		deny: with(pureDeny, "time"),
 	},
 	{dir: "btl/internal/sched", imports: []string{"internal/list"}, deny: with(pureDeny, "time")},

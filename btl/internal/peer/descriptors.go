@@ -20,7 +20,7 @@ type Descriptors struct {
 	count int // descriptors allocated so far
 	lent  int // descriptors that the application owns
 
-	answers []*Fragment // idle descriptors for answers to peers
+	answers spare.List[Fragment] // idle descriptors for answers to peers
 
 	Payloads payload.Memory // the memory of fragments' payloads
 
@@ -99,13 +99,7 @@ func (ds *Descriptors) giveOwn(f *Fragment) {
 
 // LendAnswer returns a fragment for the answer to a peer's get or atomic operation.
 func (ds *Descriptors) LendAnswer(ep *Endpoint) *Fragment {
-	var f *Fragment
-	if n := len(ds.answers); n > 0 {
-		f = ds.answers[n-1]
-		ds.answers = ds.answers[:n-1]
-	} else {
-		f = new(Fragment)
-	}
+	f := ds.answers.Take()
 	f.Ep, f.answer = ep, true
 	return f
 }
@@ -114,7 +108,7 @@ func (ds *Descriptors) LendAnswer(ep *Endpoint) *Fragment {
 func (ds *Descriptors) giveBackAnswer(f *Fragment) {
 	ds.giveOwn(f)
 	*f = Fragment{own: f.own}
-	ds.answers = append(ds.answers, f)
+	ds.answers.Give(f)
 }
 
 // FreeFrag frees a descriptor, and the descriptor's send buffer if this buffer was never sent.

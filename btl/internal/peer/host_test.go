@@ -89,3 +89,59 @@ func TestShareOfHost(t *testing.T) {
 		}
 	}
 }
+
+// An endpoint of a third host gets an item beside the crowds of two hosts. One endpoint of a crowd
+// takes all that it may, and each other endpoint takes one item.
+func TestCrowdsOfTwoHosts(t *testing.T) {
+	const all, peers = 128, 100
+	for _, c := range []struct {
+		name        string
+		descriptors int
+		take        func(*station, *Endpoint) (*Fragment, error)
+	}{
+		{"send buffers", 8 * all, func(st *station, ep *Endpoint) (*Fragment, error) {
+			return st.Frags.Alloc(ep, 1, 100)
+		}},
+		{"descriptors", all, func(st *station, ep *Endpoint) (*Fragment, error) {
+			return st.Frags.Prepare(ep, 1, make([]byte, 1<<15))
+		}},
+	} {
+		r := newRig(t, 4, func(to *rigConfig) { to.PeersMax, to.FragmentsMax = 2*peers+1, c.descriptors })
+		st := r.stations[0]
+		var lent []*Fragment
+		take := func(ep *Endpoint, most int) (taken int) {
+			for ; taken < most; taken++ {
+				f, err := c.take(st, ep)
+				if errors.Is(err, errs.ErrAgain) {
+					break
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				lent = append(lent, f)
+			}
+			return taken
+		}
+		var crowd []*Endpoint
+		for i := range 2*peers + 1 {
+			to := r.stations[1+i/peers]
+			ep, err := st.NewEndpoint(to.name.Command, to.name.Data, 768, rigBufferBytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ep.FragBytesMax = 1 << 20
+			crowd = append(crowd, ep)
+		}
+		firsts := take(crowd[0], all) + take(crowd[peers], all)
+		others := 0
+		for _, ep := range crowd[:2*peers] {
+			others += take(ep, 1)
+		}
+		if others < all/8 || take(crowd[2*peers], 1) == 0 {
+			t.Errorf("%s: beside %d of two endpoints and %d of their hosts, a third host has none", c.name,
+				firsts, others)
+		}
+		for _, f := range lent {
+			st.Frags.FreeFrag(f)
+		}
+	}
+}

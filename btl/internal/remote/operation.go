@@ -28,8 +28,9 @@ type Operation[F any] struct {
 	arrived uint32    // bytes of the get that have arrived
 	value   uint64    // old value that an atomic operation returned
 
-	from *Region[F] // region that the answer to a get reads
-	ask  uint32     // number of the operation to which this operation is the answer
+	from   *Region[F] // region that the answer to a get reads
+	reader int        // index of this operation in from.readers
+	ask    uint32     // number of the operation to which this operation is the answer
 }
 
 // Body returns the payload of an operation that is sent in one packet, which is either a request or

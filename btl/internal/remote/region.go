@@ -90,14 +90,11 @@ func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
 	return o
 }
 
+// The method "forget" removes an answer from the answers that read the region.
 func (r *Region[F]) forget(o *Operation[F]) {
-	for i, reader := range r.readers {
-		if reader == o {
-			last := len(r.readers) - 1
-			r.readers[i] = r.readers[last]
-			r.readers[last] = nil
-			r.readers = r.readers[:last]
-			return
-		}
-	}
+	last := len(r.readers) - 1
+	moved := r.readers[last]
+	r.readers[o.reader], moved.reader = moved, o.reader
+	r.readers[last] = nil
+	r.readers = r.readers[:last]
 }

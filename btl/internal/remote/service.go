@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	"gobtl/btl/internal/share"
+	"gobtl/btl/internal/spare"
 	"gobtl/frag"
+	"gobtl/internal/byhost"
 	"gobtl/internal/slots"
 )
 
@@ -23,13 +25,15 @@ type Service[F any] struct {
 	users   int // number of regions that the application has exposed
 	gets    int // number of regions exposed for answers to gets
 	most    int
-	free    []*Operation[F]
+	answers byhost.Bound // unsent answers to all peers
+	free    spare.List[Operation[F]]
 }
 
 // Init prepares a service in which the application can expose up to exposedMax regions.
 func (s *Service[F]) Init(exposedMax int) {
 	s.regions.Init(regionSlotBits, exposedMax+getRegionsMax)
 	s.most = exposedMax
+	s.answers = byhost.NewBound(answersMax, answersFree)
 }
 
 // Exposed returns the number of regions that the application has exposed.
@@ -85,13 +89,7 @@ func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Righ
 
 // take returns an Operation for fragment f, and reuses a free Operation if there is one.
 func (s *Service[F]) take(f F, code frag.OpCode) *Operation[F] {
-	var o *Operation[F]
-	if n := len(s.free); n > 0 {
-		o = s.free[n-1]
-		s.free = s.free[:n-1]
-	} else {
-		o = new(Operation[F])
-	}
+	o := s.free.Take()
 	o.Fragment, o.Code = f, code
 	return o
 }
@@ -99,7 +97,7 @@ func (s *Service[F]) take(f F, code frag.OpCode) *Operation[F] {
 // Give frees an operation after End or EndAnswer.
 func (s *Service[F]) Give(o *Operation[F]) {
 	*o = Operation[F]{}
-	s.free = append(s.free, o)
+	s.free.Give(o)
 }
 
 // NotifyPut adds a notification to the put f. NotifyPut copies the content of the notification,
@@ -182,8 +180,8 @@ func (s *Service[F]) Check() error {
 		} else {
 			gets++
 		}
-		for _, o := range r.readers {
-			if o.from != r {
+		for i, o := range r.readers {
+			if o.from != r || o.reader != i {
 				return fmt.Errorf("remote: region %d is read by an answer to another", slot)
 			}
 		}

@@ -5,8 +5,8 @@
 // items as are free. A part of the resource, the reserve, is only for endpoints that hold few
 // items. Without the reserve, the endpoints of stalled peers could together use up the resource.
 // Endpoints that hold few items share the first half of the reserve by a dynamic threshold. The
-// second half of the reserve is only for endpoints that hold no item, so that many peers can stall
-// before the resource is used up.
+// second half of the reserve is only for endpoints that hold no item, and only while their hosts
+// hold none either, so that many peers can stall before the resource is used up.
 //
 //	|<----------------------- all ----------------------->|
 //	|  held, by all  |    free    |         reserve       |
@@ -16,8 +16,10 @@
 // A host threshold limits the items that all endpoints of one host may hold together. The host
 // threshold is as high as the threshold of a single endpoint. Without the host threshold, one host
 // could use up the resource with many endpoints. The host threshold does not apply to the first
-// item of an endpoint, so that every endpoint can make progress. While all endpoints belong to the
-// same host, the host threshold does not apply at all.
+// item of an endpoint, so that an endpoint can make progress while the other endpoints of its host
+// hold many items. While all endpoints belong to the same host, the host threshold does not apply
+// at all. The second half of the reserve is always left to hosts that hold no item. Otherwise the
+// first items of many endpoints of a few hosts could use up the resource.
 //
 // The counts of a host are in its Host, to which each endpoint of the host has a pointer. Waiters
 // contains the endpoints that wait for a resource, and lets their hosts take turns.

@@ -39,9 +39,11 @@ type Sole struct {
 
 // MayTake reports whether an endpoint of a host may take one more item. The arguments "held",
 // "free" and "all" of MayTake are those of MayHave. The argument "ofHost" of MayTake is the number
-// of items that all endpoints of the host hold.
+// of items that all endpoints of the host hold. A host that holds an item may not take the items of
+// the second half of the reserve.
 func MayTake(held int32, ofHost Items, free, all int, sole Sole) bool {
-	return MayHave(int(held), free, all, sole.Endpoint) &&
+	return (ofHost == 0 || free > all/NewcomersShare/2) &&
+		MayHave(int(held), free, all, sole.Endpoint) &&
 		(sole.Host || held == 0 || MayHave(int(ofHost), free, all, false))
 }
 

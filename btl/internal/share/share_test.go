@@ -33,3 +33,41 @@ func TestShares(t *testing.T) {
 		t.Logf("%d are used up by %d", all, takers)
 	}
 }
+
+// The crowds of hosts, of which one endpoint takes all that it may and each other one its first
+// item, leave items to hosts that hold none. Each endpoint of a crowd gets its first item while
+// more than these items are free, however much its host holds.
+func TestCrowdsLeaveItems(t *testing.T) {
+	const peers = 1024 // of one host
+	for _, all := range []int{16, 64, 100, 256, 1024, 4096} {
+		for _, hosts := range []int{1, 2, 3} {
+			sole, free := Sole{Host: hosts == 1}, all
+			ofHosts := make([]Items, hosts)
+			for i := range ofHosts {
+				for held := int32(0); MayTake(held, ofHosts[i], free, all, sole); held++ {
+					ofHosts[i].Take()
+					free--
+				}
+			}
+			left := all / NewcomersShare / 2
+			for i := range ofHosts {
+				got := 1
+				for ; got < peers && MayTake(0, ofHosts[i], free, all, sole); got++ {
+					ofHosts[i].Take()
+					free--
+				}
+				if got < peers && free > left {
+					t.Errorf("of %d, %d are free, and only %d endpoints of a host get one", all, free, got)
+				}
+			}
+			further := 0
+			for ; MayTake(0, 0, free, all, Sole{}); further++ {
+				free--
+			}
+			if further < left {
+				t.Errorf("of %d, the crowds of %d hosts leave one to %d hosts, want %d", all, hosts,
+					further, left)
+			}
+		}
+	}
+}

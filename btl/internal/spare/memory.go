@@ -1,11 +1,3 @@
-// Package spare keeps the unused memory of large messages, so that new large messages can reuse
-// this memory.
-//
-//	Take --> in use --Give--> idle, the latest last --> Take
-//	                            \
-//	                             +--> dropped, the oldest first, above BytesMax
-//
-// Only one goroutine may use a Memory.
 package spare
 
 import "slices"

@@ -1,0 +1,9 @@
+// Package spare keeps unused memory for reuse, up to a bound. A Memory keeps the memory of large
+// messages, and a List keeps values of one type.
+//
+//	Take --> in use --Give--> idle, the latest last --> Take
+//	                            \
+//	                             +--> dropped, the oldest first, above BytesMax
+//
+// Only one goroutine may use a Memory or a List.
+package spare

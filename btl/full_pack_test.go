@@ -10,7 +10,7 @@ import (
 func TestFullPackBesideHeldSends(t *testing.T) {
 	r, _, ep, _ := newBurst(t)
 	r.open("y", relyConfig(), nil)
-	r.connect(1, 2) // an endpoint that is alone has no share
+	r.connect(1, 2) // an endpoint that is alone may use nearly all of the send queue
 	depth := r.mods[1].all.Port.Command.Caps.TxDepth
 	ep.c.Counts.Held += depth
 	data := make([]byte, 100)

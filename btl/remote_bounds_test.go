@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"gobtl/btl/internal/peer"
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric/mem"
 )
@@ -48,49 +47,6 @@ func TestRemoteOwedBounded(t *testing.T) {
 	if n := back.Owed(); n != 0 {
 		t.Errorf("%d answers have not left", n)
 	}
-}
-
-// While the unsent answers to many peers of a host fill the share of the host, a peer of this host
-// has few unsent answers, and a peer of another host is not affected.
-func TestRemoteOwedOfOneHost(t *testing.T) {
-	l := newRemoteLab(t, mem.Config{MTUBytes: 1500}, smallConfig(), false)
-	m, back := l.mods[1], &l.back.c
-	own := m.all.Peers.HostOf(back.ID.Addr)
-	const few = 64 // more than each peer may have
-	for _, host := range []string{own, "other"} {
-		var ends []func()
-		owe := func(p *remote.Peer[*peer.Fragment], count int) {
-			for range count {
-				answer := m.all.Remote.AnswerResult(p, nil, 0, 0)
-				ends = append(ends, func() { m.all.Remote.EndAnswer(p, answer) })
-			}
-		}
-		for range 128 { // answersMax
-			p := m.all.Remote.NewPeer(host)
-			owe(p, remote.AsksMax)
-			ends = append(ends, p.Ended)
-		}
-		owe(back.Memory(), few)
-		copy(l.mem, filled(3000, 1))
-		got := make([]byte, 3000)
-		_, err := l.do(l.ep.PrepareGet(got, l.region.Handle(), 0))
-		for _, end := range ends {
-			end()
-		}
-		var access *AccessError
-		if refused := errors.As(err, &access) && access.Reason == ReasonRegion; refused != (host == own) {
-			t.Errorf("beside peers of %q, a peer of %q: %v", host, own, err)
-		}
-		if (host != own) != bytes.Equal(got, filled(3000, 1)) {
-			t.Errorf("beside peers of %q, a peer of %q gets other bytes", host, own)
-		}
-		got = make([]byte, 3000)
-		_, err = l.do(l.ep.PrepareGet(got, l.region.Handle(), 0))
-		if err != nil || !bytes.Equal(got, filled(3000, 1)) {
-			t.Errorf("after the end of the other peers: %v", err)
-		}
-	}
-	l.rest()
 }
 
 // A notice for which there is no handler is refused, and its put ends with that, whether it has a

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gobtl/btl/internal/peer"
+	"gobtl/btl/internal/remote"
 	"gobtl/fabric/mem"
 )
 
@@ -266,7 +267,7 @@ func TestRemoteRefused(t *testing.T) {
 			rights[r], _ = m.Expose(l.mem, r)
 		}
 		other := &Region{m: m}
-		m.all.Remote.Expose(&other.is, l.mem, RemoteAll, m.all.Remote.NewPeer("other"), 1)
+		m.all.Remote.Expose(&other.is, l.mem, RemoteAll, remote.NewPeer[*peer.Fragment](), 1)
 		closed, _ := m.Expose(l.mem, RemoteAll)
 		closed.Close()
 		all := l.region

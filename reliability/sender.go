@@ -211,7 +211,7 @@ func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 // the next sequence number for a packet that it sends later. Admits then returns true until this
 // packet is sent or the connection ends. Open possibly returns false in the meantime, because an
 // ACK can lower the byte limit, and because refused packets count as bytes in flight again when
-// they are retransmitted.
+// they are retransmitted, or when the peer accepts one of them.
 func (s *Sender) Admits() bool { return s.next.Before(s.sendLimit) }
 
 // Admit gives a segment the next sequence number. The caller may call Admit only if Open has

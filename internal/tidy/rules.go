@@ -130,7 +130,7 @@ var policies = []policy{
 	{
 		dir: "btl/internal/remote",
 		imports: []string{
-			"btl/internal/share", "btl/internal/spare", "frag", "internal/byhost", "internal/slots",
+			"btl/internal/share", "btl/internal/spare", "frag", "internal/slots",
 		},
 		deny: with(pureDeny, "time"),
 	},

@@ -49,7 +49,6 @@ func (en Endings) remove(ep *Endpoint) {
 	en.Timers.Watches.Clear(ep)
 	en.returnCredits(ep)
 	en.Peers.Remove(ep)
-	ep.Remote.Ended()
 	cancelAt := en.Clock.Now
 	if !errors.Is(ep.Err(), errs.ErrPeerDead) {
 		cancelAt = cancelAt.Add(port.CancelAfter)

@@ -135,7 +135,8 @@ func (pk Packs) postEarly(ep *Endpoint) {
 }
 
 // packRoom ensures that an open Pack has room for a fragment of sizeBytes. If the Pack has too
-// little room, packRoom seals it. packRoom returns false if the channel has no room for the Pack.
+// little room, packRoom seals it. packRoom returns false if the channel, or the endpoint's share of
+// the channel, has no room for the Pack.
 func (pk Packs) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.Fits(sizeBytes, pk.packBytesMax(ep)) {
 		return true

@@ -27,7 +27,7 @@ func (ep *Endpoint) Memory() *remote.Peer[*Fragment] {
 		return nil
 	}
 	if ep.Remote == nil {
-		ep.Remote = ep.All.Remote.NewPeer(ep.All.Peers.HostOf(ep.ID.Addr))
+		ep.Remote = remote.NewPeer[*Fragment]()
 	}
 	return ep.Remote
 }

@@ -85,7 +85,7 @@ func (ob *Outbox) hasRoom(ep *Endpoint) bool {
 		return false
 	}
 	if ep.wants&wantsImmediate != 0 && ep.ID.State == StateConnected && ep.overtakes(nil) &&
-		ep.Snd.Open() && ob.Port.Command.Room() > 0 {
+		ep.Snd.Open() && ep.roomOn(&ob.Port.Command) > 0 {
 		return true
 	}
 	asks := ep.wants&wantsAsk != 0 && ob.Remote.MayGet(ep.Remote, sole.Endpoint)

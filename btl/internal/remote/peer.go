@@ -31,23 +31,15 @@ type Peer[F any] struct {
 	lastPut uint32 // number of the latest put in chunks with a notification
 	places  uint64 // one bit for each put in chunks in progress, by number
 
-	notices *[noticePlaces]Notice // state of the peer's puts with a notification
-	answers answers               // number of unsent answers to the peer
+	notices   *[noticePlaces]Notice // state of the peer's puts with a notification
+	answering int                   // number of unsent answers to the peer
 }
 
-// NewPeer makes a peer of the named host, without operations.
-func (s *Service[F]) NewPeer(host string) *Peer[F] {
-	p := &Peer[F]{answers: answers{bound: &s.answers, host: host}}
+// NewPeer makes a peer without operations.
+func NewPeer[F any]() *Peer[F] {
+	p := new(Peer[F])
 	p.asks.Init(askSlotBits, AsksMax)
 	return p
-}
-
-// Ended says that the endpoint of the peer has ended. The caller must call Ended once, or the
-// Service keeps the name of the peer's host.
-func (p *Peer[F]) Ended() {
-	if p != nil {
-		p.answers.end()
-	}
 }
 
 // Full reports whether the number of operations that wait for an answer of the peer has reached the
@@ -124,12 +116,15 @@ func (p *Peer[F]) TakePlace(o *Operation[F]) {
 
 func place(number uint32) uint64 { return 1 << (number % noticePlaces) }
 
+// The method "crowded" reports whether the peer has reached the limit of unsent answers, AsksMax.
+func (p *Peer[F]) crowded() bool { return p.answering >= AsksMax }
+
 // Owed returns the number of unsent answers to the peer.
 func (p *Peer[F]) Owed() int {
 	if p == nil {
 		return 0
 	}
-	return int(p.answers.holder.Held())
+	return p.answering
 }
 
 // Left records that the last packet of an answer was sent, or that the last packet will never be
@@ -140,7 +135,7 @@ func (p *Peer[F]) Left(o *Operation[F], reading bool) {
 		return
 	}
 	o.owed = false
-	p.answers.add(-1)
+	p.answering--
 	if !reading {
 		o.StopReading()
 	}
@@ -167,9 +162,9 @@ func (p *Peer[F]) Check() error {
 			gets++
 		}
 	}
-	if waiting != p.waiting || gets != p.gets || p.Owed() < 0 {
+	if waiting != p.waiting || gets != p.gets || p.answering < 0 {
 		return fmt.Errorf("remote: %d operations wait for an answer and %d are gets, counted %d and %d; "+
-			"%d are owed", waiting, gets, p.waiting, p.gets, p.Owed())
+			"%d are owed", waiting, gets, p.waiting, p.gets, p.answering)
 	}
 	return p.asks.Check()
 }

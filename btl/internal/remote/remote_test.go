@@ -29,9 +29,8 @@ type two struct {
 }
 
 func newTwo(t *testing.T, rights Rights) *two {
-	b := &two{t: t}
+	b := &two{peer: NewPeer[*send](), t: t}
 	b.service.Init(4)
-	b.peer = b.service.NewPeer("a")
 	b.service.Expose(&b.region, make([]byte, 64), rights, nil, 7)
 	t.Cleanup(b.check)
 	return b
@@ -75,7 +74,7 @@ func TestReach(t *testing.T) {
 	var closed region
 	b.service.Expose(&closed, make([]byte, 64), All, nil, 10)
 	b.service.Withdraw(&closed)
-	other := b.service.NewPeer("b")
+	other := NewPeer[*send]()
 	for _, c := range []struct {
 		name   string
 		by     *peer
@@ -253,8 +252,7 @@ func TestGet(t *testing.T) {
 	if b.service.WriteAnswer(b.peer, answer, []byte("abcd")) != nil {
 		t.Error("half of the bytes are taken for all")
 	}
-	stranger := b.service.NewPeer("b")
-	if _, reason := b.service.Reach(stranger, o.Into().Handle(), 0, 1, Write); reason == 0 {
+	if _, reason := b.service.Reach(NewPeer[*send](), o.Into().Handle(), 0, 1, Write); reason == 0 {
 		t.Error("another peer may answer")
 	}
 	answer.PutOffset = 4
@@ -398,7 +396,7 @@ func TestServeAtomic(t *testing.T) {
 // An answer ends what it is for, and nothing else.
 func TestAnswers(t *testing.T) {
 	b := newTwo(t, 0)
-	theirs := b.service.NewPeer("b")
+	theirs := NewPeer[*send]()
 	fetch := b.service.AskAtomic(b.peer, &send{"fetch"}, &frag.Atomic{Fetch: true}, 11)
 	get := b.service.AskGet(b.peer, &send{"get"}, make([]byte, 8), 1, 0, 12)
 	add := b.service.AskAtomic(b.peer, &send{"add"}, &frag.Atomic{}, 13)
@@ -542,12 +540,11 @@ func TestCheck(t *testing.T) {
 		{"reader", "answer to another", func(b *two, o *operation) { b.readers = []*operation{o} }},
 		{"number", "is not in its place", func(_ *two, o *operation) { o.Number++ }},
 		{"waiting", "wait for an answer", func(b *two, _ *operation) { b.waiting++ }},
-		{"owed", "are owed", func(b *two, _ *operation) { b.peer.answers.add(-1) }},
+		{"owed", "are owed", func(b *two, _ *operation) { b.answering-- }},
 		{"put", "is not in its place", func(_ *two, o *operation) { o.Code = frag.OpPart }},
 	} {
-		b := &two{t: t}
+		b := &two{peer: NewPeer[*send](), t: t}
 		b.service.Init(4)
-		b.peer = b.service.NewPeer("a")
 		b.service.Expose(&b.region, nil, All, nil, 7)
 		o := b.service.AskGet(b.peer, nil, nil, 1, 0, 5)
 		if err := b.service.Check(); err != nil {

@@ -64,7 +64,7 @@ func (s *Service[F]) Accept(p *Peer[F], h *frag.Header, payload []byte, link Lin
 func (s *Service[F]) ReachGet(p *Peer[F], payload []byte, link Link, g *frag.Get) (
 	from *Region[F], reason uint8,
 ) {
-	if !frag.DecodeGet(payload, g) || p.answers.full() || g.SizeBytes > link.FragBytesMax {
+	if !frag.DecodeGet(payload, g) || p.crowded() || g.SizeBytes > link.FragBytesMax {
 		return nil, frag.NackAccess
 	}
 	return s.Reach(p, Handle(g.Handle), g.Offset, int(g.SizeBytes), Read)
@@ -73,7 +73,7 @@ func (s *Service[F]) ReachGet(p *Peer[F], payload []byte, link Link, g *frag.Get
 // The method "change" executes a peer's atomic operation.
 func (s *Service[F]) change(p *Peer[F], payload []byte, did *Outcome[F]) (reason uint8) {
 	var a frag.Atomic
-	if !frag.DecodeAtomic(payload, &a) || a.Fetch && p.answers.full() {
+	if !frag.DecodeAtomic(payload, &a) || a.Fetch && p.crowded() {
 		return frag.NackAccess
 	}
 	width := uint64(a.WidthBytes)
@@ -144,7 +144,7 @@ func (s *Service[F]) AnswerFailed(p *Peer[F], f F, number uint32, reason uint8) 
 func (s *Service[F]) owe(p *Peer[F], f F, code frag.OpCode) *Operation[F] {
 	o := s.take(f, code)
 	o.owed = true
-	p.answers.add(1)
+	p.answering++
 	return o
 }
 

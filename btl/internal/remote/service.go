@@ -6,7 +6,6 @@ import (
 	"gobtl/btl/internal/share"
 	"gobtl/btl/internal/spare"
 	"gobtl/frag"
-	"gobtl/internal/byhost"
 	"gobtl/internal/slots"
 )
 
@@ -25,7 +24,6 @@ type Service[F any] struct {
 	users   int // number of regions that the application has exposed
 	gets    int // number of regions exposed for answers to gets
 	most    int
-	answers byhost.Bound // unsent answers to all peers
 	free    spare.List[Operation[F]]
 }
 
@@ -33,7 +31,6 @@ type Service[F any] struct {
 func (s *Service[F]) Init(exposedMax int) {
 	s.regions.Init(regionSlotBits, exposedMax+getRegionsMax)
 	s.most = exposedMax
-	s.answers = byhost.NewBound(answersMax, answersFree)
 }
 
 // Exposed returns the number of regions that the application has exposed.

@@ -50,7 +50,7 @@ func MayTake(held int32, ofHost Items, free, all int, sole Sole) bool {
 // NewcomersShare sets the size of the reserve (the items for endpoints that hold few items), which
 // is 1/NewcomersShare of all items. While only items of the reserve are free, an endpoint may hold
 // one item, or at most 1/NewcomersShare of the free items in the first half of the reserve, if this
-// is more.
+// is more. The items of the second half of the reserve are for endpoints of hosts that hold none.
 const NewcomersShare = 8
 
 // MayHave reports whether an endpoint may take one more item. The argument "held" of MayHave is the

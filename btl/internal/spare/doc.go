@@ -3,7 +3,8 @@
 //
 //	Take --> in use --Give--> idle, the latest last --> Take
 //	                            \
-//	                             +--> dropped, the oldest first, above BytesMax
+//	                             +--> dropped: above BytesMax the oldest of a Memory,
+//	                                           above ListMax the newest of a List
 //
 // Only one goroutine may use a Memory or a List.
 package spare

@@ -30,14 +30,13 @@ const attemptDelay = 250 * time.Millisecond
 // Dial of its address returns this Peer.
 //
 // If no address answers within Config.Transport.HandshakeTimeout (3 s by default), Dial returns
-// btl.ErrUnreachable. With Config.SharedMemory, this time includes an attempt over shared memory,
-// which takes at most half of the time. If a peer keeps the connection request undecided
-// (btl.Keep), Dial waits up to one minute longer than HandshakeTimeout. If the peer's host reports
-// by ICMP that no socket is bound to the port, Dial returns at once, with an error that matches
-// both btl.ErrUnreachable and syscall.ECONNREFUSED. After ECONNREFUSED a program should wait before
-// it dials again. On Windows, Dial cannot detect that no socket is bound to the port. Dial returns
-// ErrAddress for a malformed address, ErrClosed after Close of the Node, or the error of the name
-// look-up or of ctx.
+// btl.ErrUnreachable. With Config.SharedMemory, the time covers the attempt over shared memory, which
+// gets at most half of it, and the attempt over UDP. If a peer keeps the connection request undecided (btl.Keep), Dial waits up to
+// one minute longer than HandshakeTimeout. If the peer's host reports by ICMP that no socket is
+// bound to the port, Dial returns at once, with an error that matches both btl.ErrUnreachable and
+// syscall.ECONNREFUSED. After ECONNREFUSED a program should wait before it dials again. On Windows,
+// Dial cannot detect that no socket is bound to the port. Dial returns ErrAddress for a malformed
+// address, ErrClosed after Close of the Node, or the error of the name look-up or of ctx.
 //
 // In a MessageHandler or in OnPeer, Dial returns runner.ErrInHandler, because it would have to
 // wait.

@@ -54,10 +54,13 @@ func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 		m.all.Port.Data.MTUBytes))
 }
 
-// The function "connected" returns the public Endpoint for the internal endpoint c, which is nil if
-// err is not nil, and the error err.
+// The function "connected" returns the public Endpoint for the internal endpoint c, or the error
+// err if err is not nil.
 func connected(c *peer.Endpoint, err error) (*Endpoint, error) {
-	return endpointOf(c), err
+	if err != nil {
+		return nil, err
+	}
+	return endpointOf(c), nil
 }
 
 // parseAddress converts an address in the notation of Dial to the fabric addresses of both

@@ -79,25 +79,3 @@ func WhyEnded(code uint16) error {
 	}
 	return &EndedError{Code: code}
 }
-
-// WhyRejected returns the error of an endpoint whose handshake the peer has answered with a Reject.
-func WhyRejected(r frag.Reject) error {
-	switch r.Reason {
-	case frag.RejectVersion:
-		return fmt.Errorf("%w: it speaks %d to %d, this side %d", ErrVersion, r.VersionMin,
-			r.VersionMax,
-			frag.Version)
-	case frag.RejectStale:
-		return ErrStale
-	case frag.RejectOwner:
-		return &RefusedError{Code: r.Code}
-	case frag.RejectFeature:
-		return fmt.Errorf("%w: it does not have what this side needs", ErrVersion)
-	case frag.RejectCrowded:
-		return fmt.Errorf("%w at the peer: too many from this address", ErrRefused)
-	case frag.RejectAddress:
-		return fmt.Errorf("%w at the peer: it cannot send to this side's addresses",
-			ErrRefused)
-	}
-	return fmt.Errorf("%w at the peer: its tables are full", ErrRefused)
-}

@@ -196,7 +196,7 @@ func (h handshakeHost) End(ep *Endpoint, why meet.Why, r frag.Reject) {
 	case meet.WhyRestarted:
 		h.all.Endings.End(ep, EventFailed, errs.ErrPeerRestarted)
 	case meet.WhyRejected:
-		h.all.Endings.End(ep, EventFailed, errs.WhyRejected(r))
+		h.all.Endings.End(ep, EventFailed, whyRejected(r))
 	case meet.WhyMisled:
 		h.all.Endings.End(ep, EventFailed, fmt.Errorf("%w: the peer names a module on another host, "+
 			"or of another provider, or was named by another module itself", errs.ErrBadName))
@@ -240,8 +240,30 @@ func (h handshakeHost) AskSilentHosts(holds func(*Endpoint) bool) bool {
 	return h.all.Timers.Watches.AskSilent(liveness.PlacesOfHosts, holds)
 }
 
-// WhyPending returns the error with which the endpoint's handshake would end if it timed out now,
-// or nil if the endpoint has no handshake in progress.
+// whyRejected returns the error of an endpoint whose handshake the peer has answered with a Reject.
+func whyRejected(r frag.Reject) error {
+	switch r.Reason {
+	case frag.RejectVersion:
+		return fmt.Errorf("%w: it speaks %d to %d, this side %d", errs.ErrVersion, r.VersionMin,
+			r.VersionMax,
+			frag.Version)
+	case frag.RejectStale:
+		return errs.ErrStale
+	case frag.RejectOwner:
+		return &errs.RefusedError{Code: r.Code}
+	case frag.RejectFeature:
+		return fmt.Errorf("%w: it does not have what this side needs", errs.ErrVersion)
+	case frag.RejectCrowded:
+		return fmt.Errorf("%w at the peer: too many from this address", errs.ErrRefused)
+	case frag.RejectAddress:
+		return fmt.Errorf("%w at the peer: it cannot send to this side's addresses",
+			errs.ErrRefused)
+	}
+	return fmt.Errorf("%w at the peer: its tables are full", errs.ErrRefused)
+}
+
+// WhyPending returns the error with which the endpoint's handshake would end if it timed out now, or
+// nil if the endpoint has no handshake in progress.
 func (ep *Endpoint) WhyPending() error {
 	if ep.ID.State != stateConnecting || ep.ID.Handshake == nil {
 		return nil

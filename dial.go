@@ -30,8 +30,7 @@ const attemptDelay = 250 * time.Millisecond
 // Dial of its address returns this Peer.
 //
 // If no address answers within Config.Transport.HandshakeTimeout (3 s by default), Dial returns
-// btl.ErrUnreachable. With Config.SharedMemory, the time covers the attempt over shared memory, which
-// gets at most half of it, and the attempt over UDP. If a peer keeps the connection request undecided (btl.Keep), Dial waits up to
+// btl.ErrUnreachable. If a peer keeps the connection request undecided (btl.Keep), Dial waits up to
 // one minute longer than HandshakeTimeout. If the peer's host reports by ICMP that no socket is
 // bound to the port, Dial returns at once, with an error that matches both btl.ErrUnreachable and
 // syscall.ECONNREFUSED. After ECONNREFUSED a program should wait before it dials again. On Windows,
@@ -155,18 +154,12 @@ func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	most := l.module.Config().HandshakeTimeout
 	if n.sharesMemory() && l.isHere(t) {
-		began := time.Now()
-		p, err := n.dialMemory(ctx, t, l, most/2)
+		p, err := n.dialMemory(ctx, t, l)
 		if err == nil {
 			return p, nil
 		}
 		n.noMemory(t.address, err)
-		if putOff(err) {
-			return nil, fmt.Errorf("%s: %w", t.address, err)
-		}
-		most = max(most/2, most-time.Since(began))
 	}
 	var asks sync.WaitGroup
 	defer asks.Wait()
@@ -175,10 +168,7 @@ func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 	if t.first != "" {
 		asks.Go(func() { askRefusal(ctx, t.first, refuse) })
 	}
-	ep, err := l.within(ctx, most, handshake{
-		wait: func(ctx context.Context) (*btl.Endpoint, error) { return l.run.Dial(ctx, t.address) },
-		find: func(m *btl.Module) (*btl.Endpoint, error) { return m.Dial(m.Now(), t.address) },
-	})
+	ep, err := l.run.Dial(ctx, t.address)
 	switch cause := context.Cause(ctx); {
 	case err == nil:
 		return l.peerOf(ep), nil
@@ -192,54 +182,6 @@ func (n *Node) dial(ctx context.Context, t target) (*Peer, error) {
 			"there is stuck in a handler)", t.address, err)
 	}
 	return nil, fmt.Errorf("%s: %w", t.address, err)
-}
-
-// The type "handshake" is one attempt to connect to a module.
-type handshake struct {
-	// The function "wait" begins the handshake, unless it is in progress, and waits for its end.
-	wait func(ctx context.Context) (*btl.Endpoint, error)
-	// The function "find" returns the endpoint of the handshake.
-	find func(m *btl.Module) (*btl.Endpoint, error)
-	// If gives is true, the endpoint ends when the method "within" stops waiting.
-	gives bool
-}
-
-// The method "within" waits until a handshake ends, but at most for the time "most", which is not
-// longer than HandshakeTimeout. If the peer has then put off its decision (btl.Keep), the method
-// "within" waits until the module ends the handshake.
-func (l *Link) within(ctx context.Context, most time.Duration, h handshake) (*btl.Endpoint, error) {
-	if most >= l.module.Config().HandshakeTimeout {
-		return h.wait(ctx) // the module ends the handshake in time
-	}
-	brief, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	ep, err := h.wait(brief)
-	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-		return ep, err
-	}
-	late := false // the peer has not answered
-	err = l.run.Do(ctx, func(m *btl.Module) error {
-		ep, err := h.find(m)
-		if err != nil {
-			return err
-		}
-		why := m.Hooks().WhyPending(ep)
-		if late = why != nil && !putOff(why); late && h.gives {
-			ep.Abort()
-		}
-		return why
-	})
-	if late || ctx.Err() != nil {
-		return nil, err
-	}
-	return h.wait(ctx) // the peer has put off its decision, or the handshake has ended by now
-}
-
-// putOff reports whether the error of a handshake says that the peer has put off its decision (see
-// btl.Keep) until the handshake timed out.
-func putOff(err error) bool {
-	var refused *btl.RefusedError
-	return errors.As(err, &refused) && refused.Later
 }
 
 // refusalDelay is the time for which Dial waits for the peer's answer before it tests whether any

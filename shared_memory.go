@@ -190,20 +190,14 @@ func (l *Link) writeCard(c net.Conn, address string) error {
 }
 
 // dialMemory connects to a target through shared memory, or returns an error that says why shared
-// memory cannot be used. The argument "from" of dialMemory is the UDP link to the same target. If
-// the peer has not answered when the time "most" has passed, dialMemory ends the attempt, so that
-// the peer cannot connect over shared memory after it has connected over UDP.
-func (n *Node) dialMemory(ctx context.Context, t target, from *Link, most time.Duration,
-) (*Peer, error) {
-	brief, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	until := time.Now().Add(most)
-	c, err := new(net.Dialer).DialContext(brief, "unix", doorName(t.first))
+// memory cannot be used. The argument "from" of dialMemory is the UDP link to the same target.
+func (n *Node) dialMemory(ctx context.Context, t target, from *Link) (*Peer, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "unix", doorName(t.first))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = c.Close() }()
-	defer context.AfterFunc(brief, func() { _ = c.Close() })() // ends the exchange of cards
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })() // ends the exchange of cards
 	memory, err := n.memoryLink()
 	if err != nil {
 		return nil, err
@@ -223,11 +217,7 @@ func (n *Node) dialMemory(ctx context.Context, t target, from *Link, most time.D
 		return nil, err
 	}
 	memory.cards.add(card{Module: theirs.Module, Address: t.first})
-	ep, err := memory.within(ctx, time.Until(until), handshake{
-		wait:  func(ctx context.Context) (*btl.Endpoint, error) { return memory.run.Connect(ctx, name) },
-		find:  func(m *btl.Module) (*btl.Endpoint, error) { return m.Connect(m.Now(), name) },
-		gives: true,
-	})
+	ep, err := memory.run.Connect(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -74,11 +74,6 @@ func (h Hooks) AcknowledgeAll() {
 	}
 }
 
-// WhyPending returns the error with which the handshake of an endpoint would end if it timed out
-// now. If the peer's application has put off its decision (see Keep), the result of WhyPending is a
-// RefusedError. If the endpoint has no handshake in progress, the result of WhyPending is nil.
-func (h Hooks) WhyPending(ep *Endpoint) error { return ep.c.WhyPending() }
-
 // PublishStats copies the present values of the counters to the snapshot that Module.Stats returns.
 func (h Hooks) PublishStats() { h.m.publish() }
 

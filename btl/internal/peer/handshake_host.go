@@ -262,15 +262,6 @@ func whyRejected(r frag.Reject) error {
 	return fmt.Errorf("%w at the peer: its tables are full", errs.ErrRefused)
 }
 
-// WhyPending returns the error with which the endpoint's handshake would end if it timed out now, or
-// nil if the endpoint has no handshake in progress.
-func (ep *Endpoint) WhyPending() error {
-	if ep.ID.State != stateConnecting || ep.ID.Handshake == nil {
-		return nil
-	}
-	return handshakeHost{ep.All}.whyNot(ep)
-}
-
 // whyNot returns the error of an endpoint whose handshake has timed out. The error text of a
 // handshake time-out says on which channels an answer has arrived, because it is possible that a
 // firewall on the path passes only one of the two ports.

@@ -37,8 +37,9 @@ type Handler func(ctx context.Context, req *Request) ([]byte, error)
 // "data" is valid only until the MessageHandler returns.
 //
 // A panic of a MessageHandler ends the process. The goroutine that drives the network can be one
-// that waits in a method of a Peer, but the program cannot recover the panic there. A MessageHandler
-// that ends its goroutine with runtime.Goexit, for example by t.FailNow, ends the process too.
+// that waits in a method of a Peer, but the program cannot recover the panic there. A
+// MessageHandler that ends its goroutine with runtime.Goexit, for example by t.FailNow, ends the
+// process too.
 type MessageHandler func(peer *Peer, data []byte)
 
 // methodBytesMax is the maximum length of a method's name, in bytes.

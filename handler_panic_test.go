@@ -35,13 +35,14 @@ func TestHandlerPanics(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	if text := out.String(); err == nil || ctx.Err() != nil || strings.Contains(text, "lives on") ||
-		!strings.Contains(text, "panic: of a MessageHandler") ||
+		!strings.Contains(text, "panicked: of a MessageHandler") ||
 		!strings.Contains(text, "panicUnderHTTP") {
 		t.Errorf("the process ends with %v:\n%s", err, text)
 	}
 }
 
-// panicUnderHTTP makes a MessageHandler panic on the goroutine of an HTTP handler that calls a peer.
+// panicUnderHTTP makes a MessageHandler panic on the goroutine of an HTTP handler that calls a
+// peer.
 func panicUnderHTTP(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

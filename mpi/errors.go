@@ -55,7 +55,8 @@ var (
 	ErrOp = errors.New("mpi: an Op has panicked")
 	// ErrMessage means that the message has already been received.
 	ErrMessage = pml.ErrMessage
-	// ErrRevoked means that the communicator was revoked.
+	// ErrRevoked means that the communicator was revoked, or that another rank has ended the window
+	// after a failure.
 	ErrRevoked = errors.New("mpi: communicator revoked")
 	// ErrFreed means that this process has freed the communicator.
 	ErrFreed = errors.New("mpi: communicator freed")

@@ -83,8 +83,10 @@ type windowPart struct {
 // differ in the size of a value). If the number of this rank's windows with memory has reached
 // seven eighths of Transport.RegionsMax, NewWindow returns btl.ErrAgain. If the memory cannot be
 // registered for remote access, NewWindow returns the error of the registration. If NewWindow fails
-// at one rank because a rank is dead or ctx has ended, later operations of the other ranks in the
-// window return an error that wraps ErrRevoked.
+// at one rank because a rank is dead, or because ctx has ended after the ranks had made the
+// communicator of the window, NewWindow and the window's operations at the other ranks return an
+// error that wraps ErrRevoked. If ctx ends at one rank before that, the other ranks wait in
+// NewWindow until their own contexts end.
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
 	if err != nil {

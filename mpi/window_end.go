@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,23 +9,26 @@ import (
 
 // A rank that has ended a window answers no more requests for its memory. If a rank ends a window
 // that other ranks might still use, the rank revokes the window's communicator. This happens if
-// another rank is dead, or if NewWindow has failed. The revocation ends the window at all other
-// ranks, and their requests that wait for an answer fail.
+// another rank is dead, or if the exchange of handles in NewWindow has failed. The revocation ends
+// the window at all other ranks, and their requests that wait for an answer fail.
 
 // Free waits until all ranks have called Free and the window operations of all ranks are complete,
 // and then ends the window. The errors of Free are those of Fence. If Free returns an error, the
-// window ends nevertheless, unless ctx has ended. If a rank of the window is dead, Free ends the
-// window at all ranks: their later operations, and those that wait, return an error that wraps
-// ErrRevoked.
+// window ends nevertheless, unless ctx has ended. If ctx ends before the operations of this rank
+// are complete, the program can call Free again. If ctx ends while Free waits for the other ranks,
+// their Free can succeed, and another Free at this rank would then wait for ever. If a rank of the
+// window is dead, Free ends the window at all ranks: their later operations, and those that wait,
+// return an error that wraps ErrRevoked.
 func (w *Window[T]) Free(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
 	}
-	met, err := false, w.w.flushAll(ctx)
-	if err == nil || ctx.Err() == nil {
-		met, err = w.w.meet(ctx, err)
-	}
+	err := w.w.flushAll(ctx)
 	if ctx.Err() != nil {
+		return cmp.Or(err, context.Cause(ctx))
+	}
+	met, err := w.w.meet(ctx, err)
+	if !met && ctx.Err() != nil {
 		return err
 	}
 	w.w.c.e.lock()

@@ -8,7 +8,8 @@ import (
 
 // Do runs the function fn with exclusive use of the module, and returns the error of fn. If fn
 // returns ErrAgain, Do waits until resources are free, and runs fn again. The function given to Do
-// runs on the calling goroutine or on the goroutine that drives the module, and must not block.
+// runs on the calling goroutine or on the goroutine that drives the module, and must not block. A
+// panic of the function ends the process.
 func (r *Runner) Do(ctx context.Context, fn func(m *btl.Module) error) error {
 	c := r.newCall(callDo)
 	c.fn = fn

@@ -58,9 +58,9 @@ func (b *callbacks) onStack() bool {
 //
 // A callback usually runs on a goroutine of the program that waits in a method of the Runner. The
 // program could recover the panic there (net/http recovers the panics of its handlers). The token
-// would then stay locked, so that nothing is received or acknowledged any more. To release the token
-// would not help: a module whose Progress was left in the middle cannot be used again. For this
-// reason runtime.Goexit, which t.FailNow calls, ends the process too.
+// would then stay locked, so that nothing is received or acknowledged any more. To release the
+// token would not help, because a module cannot be used after a callback has left its Progress in
+// the middle. For this reason runtime.Goexit, which t.FailNow calls, ends the process too.
 //
 // mustReturn raises the panic on a goroutine without a caller, where it cannot be recovered, and
 // never returns to the program.
@@ -68,11 +68,14 @@ func mustReturn(returned *bool) {
 	if *returned {
 		return
 	}
-	text := "runner: a callback has called runtime.Goexit (as t.FailNow does), which ends the process"
+	what := "called runtime.Goexit, as t.FailNow does"
 	if why := recover(); why != nil {
-		text = fmt.Sprintf("%v\n\nrunner: a callback has panicked, which ends the process", why)
+		what = fmt.Sprintf("panicked: %v", why)
 	}
-	text += "; the stack of the callback:\n\n" + string(debug.Stack())
-	go panic(text)
+	stack := debug.Stack()
+	go func() {
+		panic("runner: a callback, or the module, has " + what + "\n\nThis ends the process. " +
+			"The stack of the callback:\n\n" + string(stack))
+	}()
 	select {}
 }

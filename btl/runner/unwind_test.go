@@ -34,8 +34,8 @@ var unwindings = []struct {
 	{"goexit-at-close", (*unwindingPair).close, "unwindingPair).close.func"},
 }
 
-// TestCallbackUnwinds: a callback that panics, or that ends its goroutine, ends the process, although
-// the program recovers the panics of the goroutine that drives the module.
+// TestCallbackUnwinds: a callback that panics, or that ends its goroutine, ends the process,
+// although the program recovers the panics of the goroutine that drives the module.
 func TestCallbackUnwinds(t *testing.T) {
 	if name := os.Getenv(unwindVariable); name != "" {
 		unwind(name)
@@ -49,7 +49,7 @@ func TestCallbackUnwinds(t *testing.T) {
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			err := cmd.Run()
-			text, want := out.String(), "panic: of this test"
+			text, want := out.String(), "a callback, or the module, has panicked: of this test"
 			if strings.HasPrefix(u.name, "goexit") {
 				want = "runtime.Goexit"
 			}

@@ -34,13 +34,13 @@ func TestRoomByHost(t *testing.T) {
 		if !r.makeRoom("another") {
 			t.Fatal("no room after the minimum time")
 		}
-		if crowded != nil && open(r, crowded) {
+		if crowded != nil && r.isStranger(crowded) {
 			t.Fatal("the oldest connection of the crowd is left")
 		}
 		crowded = nil
 		add("crowd")
 	}
-	if !open(r, rank) || !open(r, other) {
+	if !r.isStranger(rank) || !r.isStranger(other) {
 		t.Error("a connection of a host with one connection was closed for those of a crowd")
 	}
 	for i := range r.strangers {
@@ -56,7 +56,7 @@ func TestRoomByHost(t *testing.T) {
 		}
 		add("crowd")
 		r.strangers[places-1].safe = soon(time.Hour)
-		if !open(r, rank) || !open(r, other) || len(r.strangers) != places {
+		if !r.isStranger(rank) || !r.isStranger(other) || len(r.strangers) != places {
 			t.Fatalf("connection %d of the crowd displaced a connection of another host", n)
 		}
 	}
@@ -116,14 +116,85 @@ func TestRoomByNetwork(t *testing.T) {
 	}
 }
 
-// open reports whether a connection is unauthenticated and was not closed for others.
-func open(r *rendezvous, conn net.Conn) bool {
-	for _, s := range r.strangers {
-		if s.conn == conn {
-			return true
-		}
+// held is a listener whose first connection hands the proof of a rank on only when the channel
+// evicted is closed. The connection closes the channel read when the proof has arrived.
+type held struct {
+	net.Listener
+	read, evicted chan struct{}
+	later         bool // the first connection is accepted
+}
+
+type heldConn struct {
+	net.Conn
+	of *held
+}
+
+func (h *held) Accept() (net.Conn, error) {
+	conn, err := h.Listener.Accept()
+	if err != nil || h.later {
+		return conn, err
 	}
-	return false
+	h.later = true
+	return heldConn{conn, h}, nil
+}
+
+func (c heldConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	select {
+	case <-c.of.read:
+	default:
+		close(c.of.read)
+		<-c.of.evicted
+	}
+	return n, err
+}
+
+// TestEvictedDuringProof: strangers of the host of a rank connect while rank 0 checks the proof of
+// this rank. Rank 0 closes the connection of the rank in favour of the strangers. The rank dials
+// again, and the job goes on.
+func TestEvictedDuringProof(t *testing.T) {
+	const size = 2
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := meeting{network: "tcp", address: listener.Addr().String(), name: "job", secret: []byte("s")}
+	server, err := pmi.NewServer(pmi.Config{Size: size, Name: "job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &held{Listener: listener, read: make(chan struct{}), evicted: make(chan struct{})}
+	r := newRendezvous(at, server, size, time.Minute, l)
+	defer r.close()
+	j := &Job{rank: 1, cfg: Config{Timeout: 20 * time.Second}}
+	joined := make(chan error, 1)
+	go func() { joined <- j.reach(t.Context(), at) }()
+	select {
+	case <-l.read:
+	case err := <-joined:
+		t.Fatal("no proof arrives:", err)
+	}
+	r.lock.Lock()
+	proving := r.strangers[0]
+	for len(r.strangers) < strangersMax+size {
+		near, far := net.Pipe()
+		defer far.Close()
+		r.strangers = append(r.strangers, stranger{conn: near, host: proving.host})
+	}
+	r.lock.Unlock()
+	if !r.makeRoom(proving.host) || r.isStranger(proving.conn) {
+		t.Fatal("the connection of the rank is not closed for strangers")
+	}
+	close(l.evicted)
+	if err := <-joined; err != nil {
+		t.Error("the rank does not join:", err)
+	}
+	defer j.link.close(nil)
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if r.why != nil {
+		t.Error("the job has ended:", r.why)
+	}
 }
 
 // A rank whose connection ends before rank 0 has proven itself dials again. The connections end

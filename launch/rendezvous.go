@@ -180,6 +180,12 @@ func (r *rendezvous) known(conn net.Conn) {
 	r.strangers = slices.DeleteFunc(r.strangers, func(s stranger) bool { return s.conn == conn })
 }
 
+// isStranger reports whether a connection is in the list of unauthenticated connections. A
+// connection that makeRoom has closed is not in the list. The caller must hold the lock.
+func (r *rendezvous) isStranger(conn net.Conn) bool {
+	return slices.ContainsFunc(r.strangers, func(s stranger) bool { return s.conn == conn })
+}
+
 // The method "enter" adds a connection to the list of unauthenticated connections. The method
 // "enter" returns true, or false if the server is closed.
 func (r *rendezvous) enter(conn net.Conn, host string) bool {
@@ -323,6 +329,9 @@ func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, out *b
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	if r.over || r.outs[rank] != nil || r.server.Ended(rank) {
+		return 0, nil
+	}
+	if !r.isStranger(conn) { // makeRoom has closed the connection: the rank connects again
 		return 0, nil
 	}
 	_ = conn.SetDeadline(time.Time{})

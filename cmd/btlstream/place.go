@@ -7,11 +7,11 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
 	"gobtl/internal/bounded"
+	"gobtl/internal/kept"
 	"gobtl/stream"
 )
 
@@ -93,7 +93,7 @@ func (s *session) findGuest(ctx context.Context) error {
 	s.c.Listen = l.Addr().String()
 	s.env.logf(logNotice, "listening on %v", l.Addr())
 	come := make(chan net.Addr, 1)
-	var known visits
+	known := newVisits()
 	go listener.Serve(func(g *bounded.Guest) {
 		_ = g.SetDeadline(time.Now().Add(guestTime))
 		line, err := bounded.NewLines(g, guestLineMost).Next()
@@ -130,27 +130,28 @@ func (s *session) findGuest(ctx context.Context) error {
 	return fmt.Errorf("%w: nobody came to %v", stream.ErrTimeout, l.Addr())
 }
 
-// visits are the latest peers that were told to connect again.
+// visits are peers that were told to connect again, at most guestsMost. When a further peer comes,
+// the host with the most visits, among them that of the further peer, loses its oldest visit. A
+// host that connects again and again thus displaces its own visits only.
 type visits struct {
 	lock sync.Mutex // guards the field below
-	list []visitor  // the first to come first, at most guestsMost
+	list *kept.Keeper[visitor]
 }
 
 // visitor is a peer that has connected to an address of this host.
 type visitor struct{ from, to, line string }
+
+func newVisits() *visits { return &visits{list: kept.New[visitor](guestsMost)} }
 
 // again reports whether a peer was here before, and keeps the peer in mind.
 func (v *visits) again(from, to net.Addr, line string) bool {
 	v.lock.Lock()
 	defer v.lock.Unlock()
 	peer := visitor{bounded.HostOf(from), bounded.HostOf(to), line}
-	if slices.Contains(v.list, peer) {
+	if v.list.Has(peer) {
 		return true
 	}
-	if len(v.list) == guestsMost {
-		v.list = slices.Delete(v.list, 0, 1)
-	}
-	v.list = append(v.list, peer)
+	v.list.Add(bounded.ShareOf(from), peer, 1)
 	return false
 }
 

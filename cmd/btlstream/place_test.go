@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,24 +61,53 @@ func TestPlaceOfStranger(t *testing.T) {
 	}
 }
 
+// visitFrom returns the address of a visitor from a host.
+func visitFrom(ip string, port int) net.Addr {
+	return &net.TCPAddr{IP: net.ParseIP(ip), Port: port}
+}
+
 // The peers that are kept in mind are bounded.
 func TestVisits(t *testing.T) {
-	var v visits
-	at := func(i int) net.Addr {
-		return &net.TCPAddr{IP: net.IPv4(192, 0, 2, byte(i)), Port: 1000 + i}
-	}
+	v := newVisits()
+	to := visitFrom("198.51.100.1", 1)
+	at := func(i int) net.Addr { return visitFrom(fmt.Sprint("192.0.2.", i), 1000+i) }
 	for i := range 3 * guestsMost {
-		if v.again(at(i), at(0), "line") {
+		if v.again(at(i), to, "line") {
 			t.Errorf("visitor %d was not here before", i)
 		}
 	}
 	latest := 3*guestsMost - 1
 	switch {
-	case len(v.list) != guestsMost:
-		t.Errorf("%d visitors are kept", len(v.list))
-	case !v.again(at(latest), at(0), "line"):
+	case v.list.Bytes() != guestsMost:
+		t.Errorf("%d visitors are kept", v.list.Bytes())
+	case !v.again(at(latest), to, "line"):
 		t.Error("the latest visitor is forgotten")
-	case v.again(at(latest), at(1), "line") || v.again(at(latest), at(0), "another line"):
+	case v.again(at(latest), at(1), "line") || v.again(at(latest), to, "another line"):
 		t.Error("another visit counts as the same")
+	}
+}
+
+// The visitors of one host displace each other, and not the visitor of another host.
+func TestVisitsOfOneHost(t *testing.T) {
+	for _, crowd := range []string{"192.0.2.7", "2001:db8::N"} {
+		v := newVisits()
+		to, honest := visitFrom("198.51.100.1", 1), visitFrom("203.0.113.5", 1)
+		come := func(visits int) {
+			for i := range visits {
+				ip := strings.ReplaceAll(crowd, "N", fmt.Sprintf("%x", i))
+				v.again(visitFrom(ip, i), to, fmt.Sprint("line ", rand.Text()))
+			}
+		}
+		come(guestsMost)
+		if v.again(honest, to, "line") {
+			t.Errorf("%s: a visitor was not here before", crowd)
+		}
+		come(3 * guestsMost)
+		if v.list.Bytes() != guestsMost {
+			t.Errorf("%s: %d visitors are kept", crowd, v.list.Bytes())
+		}
+		if !v.again(honest, to, "line") {
+			t.Errorf("%s: the visitors of one host displace the visitor of another host", crowd)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 
@@ -59,21 +60,36 @@ func serveConns(ctx context.Context, o Options, to io.Writer) error {
 			if err != nil {
 				return // The Node is closed.
 			}
-			go func() { _ = answer(one) }() // The client reports an error of its own.
+			go func() { _ = answer(one, o.mostBytes()) }() // The client reports an error of its own.
 		}
 	}()
 	return errors.Join(serving(ctx, to, name), c.close(ctx))
 }
 
-// The function answer answers the messages of one Conn until the client closes the Conn.
-func answer(c net.Conn) error {
+// errNumbers means that a client asks for more bytes than the Options allow.
+var errNumbers = errors.New("the numbers of bytes do not fit the options")
+
+// mostBytes returns the largest number of bytes of a window of messages.
+func (o *Options) mostBytes() (most int) {
+	for _, size := range o.Sizes {
+		most = max(most, o.Window*size)
+	}
+	return most
+}
+
+// The function answer answers the messages of one Conn until the client closes the Conn. The
+// numbers of bytes for which the client asks are 1 to most, or answer returns errNumbers.
+func answer(c net.Conn, most int) error {
 	defer c.Close()
 	var head [headBytes]byte
 	if _, err := io.ReadFull(c, head[:]); err != nil {
 		return err
 	}
-	in := make([]byte, binary.LittleEndian.Uint32(head[:]))
-	out := make([]byte, binary.LittleEndian.Uint32(head[4:]))
+	asked, answered := binary.LittleEndian.Uint32(head[:]), binary.LittleEndian.Uint32(head[4:])
+	if min(asked, answered) < 1 || int64(max(asked, answered)) > int64(most) {
+		return fmt.Errorf("%w: %d and %d, want 1 to %d", errNumbers, asked, answered, most)
+	}
+	in, out := make([]byte, asked), make([]byte, answered)
 	for {
 		if _, err := io.ReadFull(c, in); err != nil {
 			return err

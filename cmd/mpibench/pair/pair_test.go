@@ -3,7 +3,11 @@ package pair
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
+	"errors"
 	"io"
+	"math"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -106,6 +110,33 @@ func TestNoSuchTest(t *testing.T) {
 	} {
 		if err := Serve(t.Context(), o, io.Discard); err == nil {
 			t.Errorf("%+v is served", o)
+		}
+	}
+}
+
+// TestNumbers checks that the server allocates no more bytes for a client than the options allow.
+func TestNumbers(t *testing.T) {
+	o := Options{Window: 8, Sizes: []int{10, 100, 20}}
+	for _, tc := range []struct {
+		in, out uint32
+		want    error
+	}{
+		{800, 800, io.EOF}, {1, 1, io.EOF},
+		{0, 1, errNumbers}, {1, 0, errNumbers}, {801, 1, errNumbers}, {1, 801, errNumbers},
+		{math.MaxUint32, 1, errNumbers},
+	} {
+		near, far := net.Pipe()
+		go func() {
+			head := binary.LittleEndian.AppendUint32(nil, tc.in)
+			_, _ = far.Write(binary.LittleEndian.AppendUint32(head, tc.out))
+			if tc.want == io.EOF { //nolint:errorlint // one of the values above
+				_, _ = far.Write(make([]byte, tc.in))
+				_, _ = io.ReadFull(far, make([]byte, tc.out))
+			}
+			_ = far.Close()
+		}()
+		if err := answer(near, o.mostBytes()); !errors.Is(err, tc.want) {
+			t.Errorf("%d bytes, %d of the answer: %v, want %v", tc.in, tc.out, err, tc.want)
 		}
 	}
 }

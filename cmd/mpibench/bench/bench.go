@@ -197,12 +197,18 @@ func (t *trial) calibrated(ctx context.Context, run func(context.Context, int) e
 		if took, wanted := t.now()-begin, int64(t.Duration); took*10 < wanted {
 			plan[0] *= 4
 		} else {
-			plan = []int64{max(1, plan[0]*wanted/max(1, took)), 1}
+			plan = []int64{fitting(plan[0], took, wanted), 1}
 		}
 		if err := mpi.Bcast(ctx, t.c, plan, 0); err != nil {
 			return err
 		}
 	}
+}
+
+// fitting returns the number of iterations for the time "wanted", at least 1. The time "took" is
+// the time of n iterations, and at least a tenth of "wanted".
+func fitting(n, took, wanted int64) int64 {
+	return max(1, int64(float64(n)*(float64(wanted)/float64(max(1, took)))))
 }
 
 // agree combines the measured values of all ranks at rank 0. The result of agree is the time of the

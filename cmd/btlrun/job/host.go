@@ -199,7 +199,11 @@ func (j *job) readFrames(h *host) error {
 			if !j.outlet(f.Kind).add(f.Rank, f.Body, h) {
 				return fmt.Errorf("%w: more output of rank %d than it has credit for", ErrAgent, f.Rank)
 			}
-		case agent.KindExit, agent.KindPMI, agent.KindTaken, agent.KindSignalled:
+		case agent.KindTaken:
+			if f.Rank != j.stdinRank() || !j.input.accept() {
+				return fmt.Errorf("%w: rank %d has taken input that it was not sent", ErrAgent, f.Rank)
+			}
+		case agent.KindExit, agent.KindPMI, agent.KindSignalled:
 			if !j.tell(event{host: h, frame: f}) {
 				return nil
 			}

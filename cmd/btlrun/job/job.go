@@ -55,9 +55,8 @@ type job struct {
 	remarks        *output
 	events         chan event
 	done           chan struct{} // closed when the loop has ended
-	input          chan []byte   // chunks of Stdin
-	taken          chan struct{} // signals that rank 0 has accepted the latest chunk
-	unwritable     chan error    // why Stdout or Stderr cannot be written
+	input          *input
+	unwritable     chan error // why Stdout or Stderr cannot be written
 
 	failed   bool // the job is ending
 	status   int
@@ -77,10 +76,10 @@ func Run(o Options) (status int, err error) {
 	j := &job{
 		Options: o, env: cleanEnv(o.Env), ended: make([]bool, o.Size), left: o.Size,
 		expelled: make([]bool, o.Size),
-		events:   make(chan event), done: make(chan struct{}), input: make(chan []byte),
-		taken: make(chan struct{}, 1), deadline: time.NewTimer(time.Hour),
+		events:   make(chan event), done: make(chan struct{}), deadline: time.NewTimer(time.Hour),
 		unwritable: make(chan error, 2), halt: time.NewTimer(time.Hour),
 	}
+	j.input = newInput(o.Stdin, j.done)
 	defer close(j.done)
 	j.deadline.Stop()
 	j.halt.Stop()
@@ -114,7 +113,7 @@ func Run(o Options) (status int, err error) {
 	}
 	j.startHosts()
 	if o.Stdin != nil {
-		go j.readInput()
+		go j.input.read()
 	}
 	j.loop()
 	j.end()
@@ -161,48 +160,14 @@ func (j *job) stdinRank() int {
 	return 0
 }
 
-// readInput reads standard input in chunks, at the speed at which rank 0 accepts the chunks.
-func (j *job) readInput() {
-	piece := make([]byte, agent.BodyBytesMax)
-	for {
-		n, err := j.Stdin.Read(piece)
-		if n > 0 && !j.offer(piece[:n]) {
-			return
-		}
-		if err != nil {
-			j.offer(nil)
-			return
-		}
-	}
-}
-
-// offer passes a chunk of standard input to the goroutine of the job, and waits until rank 0 has
-// accepted the chunk. offer returns false if the job has ended.
-func (j *job) offer(piece []byte) bool {
-	select {
-	case j.input <- piece:
-	case <-j.done:
-		return false
-	}
-	if len(piece) == 0 {
-		return true
-	}
-	select {
-	case <-j.taken:
-		return true
-	case <-j.done:
-		return false
-	}
-}
-
 // loop handles events until all ranks have ended.
 func (j *job) loop() {
 	for j.left > 0 {
 		select {
 		case e := <-j.events:
 			j.happen(e)
-		case piece := <-j.input:
-			j.send(j.at[0], agent.Frame{Kind: agent.KindStdin, Body: append([]byte(nil), piece...)})
+		case piece := <-j.input.chunks:
+			j.send(j.at[0], j.input.frame(piece))
 		case s := <-j.Signals:
 			j.onSignal(s)
 		case err := <-j.unwritable:
@@ -225,11 +190,6 @@ func (j *job) happen(e event) {
 	switch {
 	case e.frame.Kind == agent.KindPMI:
 		j.onLine(e.frame.Rank, e.frame.Body)
-	case e.frame.Kind == agent.KindTaken:
-		select {
-		case j.taken <- struct{}{}:
-		default: // Nobody waits for it.
-		}
 	case e.frame.Kind == agent.KindSignalled:
 		j.onSignalled(e.frame.Body)
 	case e.frame.Kind == agent.KindExit:

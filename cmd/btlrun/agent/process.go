@@ -299,8 +299,8 @@ func (p *process) wait() {
 	_ = p.out.Write(exitFrame(p.rank, e)) // An error means that btlrun is gone.
 }
 
-// take passes a PMI line, or a chunk of standard input, to the rank, or kills the rank. take returns
-// ErrFrame if btlrun sends input before the rank has taken the previous chunk.
+// take passes a PMI line, or a chunk of standard input, to the rank, or kills the rank. The method
+// take returns ErrFrame if btlrun sends input before the rank has taken the previous chunk.
 func (p *process) take(f Frame) error {
 	switch {
 	case p.cmd == nil: // The rank was never started.

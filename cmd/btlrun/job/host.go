@@ -196,6 +196,9 @@ func (j *job) readFrames(h *host) error {
 		}
 		switch f.Kind {
 		case agent.KindStdout, agent.KindStderr:
+			if len(f.Body) == 0 {
+				return fmt.Errorf("%w: output of rank %d without bytes", ErrAgent, f.Rank)
+			}
 			if !j.outlet(f.Kind).add(f.Rank, f.Body, h) {
 				return fmt.Errorf("%w: more output of rank %d than it has credit for", ErrAgent, f.Rank)
 			}

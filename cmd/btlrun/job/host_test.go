@@ -85,3 +85,23 @@ func TestTakenOnce(t *testing.T) {
 		t.Errorf("the end is taken: %v, want %v", err, ErrAgent)
 	}
 }
+
+// An agent sends no output without bytes: such a frame would need no credit, and yet need memory.
+func TestEmptyOutput(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []agent.Kind{agent.KindStdout, agent.KindStderr} {
+		j := twoHosts(t)
+		close(j.done)
+		var to bytes.Buffer
+		j.stdout = newOutlet(newOutput(&to, nil, false), agent.KindStdout)
+		j.stderr = newOutlet(newOutput(&to, nil, false), agent.KindStderr)
+		err := hear(t, j, j.hosts[1], agent.Frame{Kind: kind, Rank: 1})
+		if !errors.Is(err, ErrAgent) {
+			t.Errorf("kind %d: %v, want %v", kind, err, ErrAgent)
+		}
+		for _, o := range []*outlet{j.stdout, j.stderr} {
+			o.close()
+			<-o.done
+		}
+	}
+}

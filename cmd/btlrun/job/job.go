@@ -52,7 +52,6 @@ type job struct {
 	expelled       []bool  // whether each rank was killed for a violation of the protocol
 	left           int     // ranks that have not ended
 	stdout, stderr *outlet
-	remarks        *output
 	events         chan event
 	done           chan struct{} // closed when the loop has ended
 	input          *input
@@ -88,9 +87,6 @@ func Run(o Options) (status int, err error) {
 		label = rankLabel(len(strconv.Itoa(o.Size - 1)))
 	}
 	alone := o.Size == 1
-	j.remarks = newOutput(o.Stderr, func(host int) string {
-		return "btlrun: " + j.hosts[host].name + ": "
-	}, false)
 	nodes := place(o.Hosts, o.Size)
 	name := fmt.Sprintf("btlrun-%d-%d", os.Getpid(), time.Now().UnixNano())
 	if j.server, err = pmi.NewServer(pmi.Config{Size: o.Size, Name: name, Nodes: nodes}); err != nil {
@@ -133,7 +129,7 @@ func (j *job) startHosts() {
 			continue
 		}
 		h.frames = make(chan agent.Frame, 64+4*len(h.ranks))
-		err := j.connect(h, i, j.Hosts[i].Local)
+		err := j.connect(h, j.Hosts[i].Local)
 		if err == nil {
 			err = j.begin(h)
 		}
@@ -388,11 +384,19 @@ func (j *job) drain() {
 		default:
 		}
 	}()
-	for _, o := range []*outlet{j.stdout, j.stderr} {
-		o.close()
+	j.stdout.close()
+	j.stderr.close()
+	ends := []<-chan struct{}{j.stdout.done, j.stderr.done}
+	for _, h := range j.hosts {
+		if h.remarks != nil {
+			h.remarks.queue.close()
+			ends = append(ends, h.remarks.queue.done)
+		}
+	}
+	for _, end := range ends {
 		for waiting := true; waiting; {
 			select {
-			case <-o.done:
+			case <-end:
 				waiting = false
 			case s := <-j.Signals:
 				switch s {

@@ -28,7 +28,7 @@ type cli struct {
 
 	Ranks   int           `short:"n" name:"np" default:"1" placeholder:"N" help:"Ranks to start. Default: ${default}."`
 	Hosts   string        `short:"H" placeholder:"A,B:2" help:"Hosts, which get ranks in turns: one rank in each turn, or as many as stand behind the colon (a:2,b:2). Other hosts need btlrun and the program at the same paths. Default: all ranks on this host, whose name is also localhost."`
-	Rsh     string        `default:"ssh -x -T -o BatchMode=yes" placeholder:"CMD" help:"Remote shell with its arguments. Default: ${default}."`
+	Rsh     string        `default:"ssh -x -T -o BatchMode=yes -o ServerAliveInterval=15 -o ServerAliveCountMax=3" placeholder:"CMD" help:"Remote shell with its arguments. The default ends about a minute after its host has vanished. Default: ${default}."`
 	Remote  string        `name:"remote-btlrun" placeholder:"PATH" help:"Path of btlrun on other hosts. Default: the path of this btlrun."`
 	Label   *bool         `short:"l" negatable:"" help:"Begin each line of output with its rank. Default: only if standard output is a terminal and the job has several ranks."`
 	Dir     string        `name:"wdir" placeholder:"PATH" help:"Working directory of the ranks. Default: the current directory."`

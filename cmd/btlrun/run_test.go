@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +34,23 @@ func TestBare(t *testing.T) {
 			if status != exitUsage || !strings.Contains(string(text), want) {
 				t.Errorf("btlrun %q: status %d, want %d and %q:\n%s", tc.args, status, exitUsage, want, text)
 			}
+		}
+	}
+}
+
+// TestRemoteShell: by default ssh notices that a host has vanished, and ends.
+func TestRemoteShell(t *testing.T) {
+	var c cli
+	parser, err := newParser(&c, io.Discard, io.Discard, func(int) {})
+	if err == nil {
+		_, err = parser.Parse([]string{"true"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, option := range []string{"BatchMode=yes", "ServerAliveInterval=", "ServerAliveCountMax="} {
+		if !strings.Contains(c.Rsh, " -o "+option) {
+			t.Errorf("%q has no option %s", c.Rsh, option)
 		}
 	}
 }

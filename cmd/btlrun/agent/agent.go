@@ -55,7 +55,7 @@ func (a *agent) loop(in io.Reader) error {
 			if p == nil {
 				return fmt.Errorf("%w: for rank %d", ErrFrame, f.Rank)
 			}
-			p.take(f)
+			err = p.take(f)
 		case KindCredit:
 			err = a.credit(f)
 		case KindSignal:

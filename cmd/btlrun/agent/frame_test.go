@@ -4,6 +4,7 @@ package agent
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"reflect"
@@ -62,20 +63,27 @@ func TestFrames(t *testing.T) {
 // What no btlrun says ends an agent, with nothing started.
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
-	start := []byte(`{"Ranks":[0],"Size":1,"Args":["nonexistent"],"Env":[],"Dir":"/","Stdin":-1}`)
-	cat := bytes.Replace(start, []byte("nonexistent"), []byte("/bin/cat"), 1)
-	twice := bytes.Replace(start, []byte("[0]"), []byte("[0,0]"), 1)
+	begin := func(ranks []int, program ...string) Frame {
+		body, err := json.Marshal(Start{Ranks: ranks, Size: 2, Args: AsBytes(program), Dir: []byte("/")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Frame{Kind: KindStart, Body: body}
+	}
+	start, cat := begin([]int{0}, "/nonexistent"), begin([]int{0}, "/bin/cat")
+	piece := Frame{Kind: KindStdin, Body: make([]byte, BodyBytesMax)}
 	for name, frames := range map[string][]Frame{
 		"no json":             {{Kind: KindStart, Body: []byte("{")}},
 		"nothing to start":    {{Kind: KindStart, Body: []byte("{}")}},
-		"a second start":      {{Kind: KindStart, Body: start}, {Kind: KindStart, Body: start}},
-		"a rank twice":        {{Kind: KindStart, Body: twice}},
+		"a second start":      {start, start},
+		"a rank twice":        {begin([]int{0, 0}, "/bin/cat")},
 		"a rank of elsewhere": {{Kind: KindPMI, Rank: 3}},
 		"a long signal":       {{Kind: KindSignal, Body: []byte("ab")}},
 		"an agent's own":      {{Kind: KindExit}},
 		"credit for nobody":   {CreditFrame(3, KindStdout, 1)},
-		"credit for nothing":  {{Kind: KindStart, Body: cat}, CreditFrame(0, KindStdout, 1)},
-		"credit of no kind":   {{Kind: KindStart, Body: cat}, CreditFrame(0, KindPMI, 1)},
+		"credit for nothing":  {cat, CreditFrame(0, KindStdout, 1)},
+		"credit of no kind":   {cat, CreditFrame(0, KindPMI, 1)},
+		"input all at once":   {begin([]int{0}, "/bin/sleep", "60"), piece, piece, piece},
 		"a short credit":      {{Kind: KindCredit, Body: []byte{byte(KindStdout)}}},
 	} {
 		var in, out bytes.Buffer

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -57,6 +58,8 @@ type process struct {
 	once     sync.Once // closes stop
 	child    *os.File  // the rank's end of conn, until the start
 	input    io.WriteCloser
+	feeding  atomic.Bool    // a goroutine writes a chunk to input
+	fed      sync.WaitGroup // the goroutine that writes a chunk to input
 	lines    sync.WaitGroup // the goroutine that reads lines from conn
 	wrote    sync.WaitGroup // the goroutine that writes lines to conn
 
@@ -272,6 +275,7 @@ func (p *process) wait() {
 		p.outputs[i].last(over)
 	}
 	hushed := time.AfterFunc(lingering, p.hush)
+	p.fed.Wait() // The end of cmd has closed the input.
 	p.lines.Wait()
 	p.copies.Wait()
 	hushed.Stop()
@@ -295,8 +299,9 @@ func (p *process) wait() {
 	_ = p.out.Write(exitFrame(p.rank, e)) // An error means that btlrun is gone.
 }
 
-// take passes a PMI line, or a chunk of standard input, to the rank, or kills the rank.
-func (p *process) take(f Frame) {
+// take passes a PMI line, or a chunk of standard input, to the rank, or kills the rank. The method
+// take returns ErrFrame if btlrun sends input before the rank has taken the previous chunk.
+func (p *process) take(f Frame) error {
 	switch {
 	case p.cmd == nil: // The rank was never started.
 	case f.Kind == KindKill:
@@ -308,15 +313,34 @@ func (p *process) take(f Frame) {
 		default: // btlrun has sent a reply without a request.
 		}
 	case p.input == nil:
+	case p.feeding.Load():
+		return fmt.Errorf("%w: more input for rank %d than it has taken", ErrFrame, p.rank)
 	case len(f.Body) == 0:
 		_ = p.input.Close() // After an error the rank's end is reported.
 		p.input = nil
 	default:
-		go func(input io.Writer) {
-			_, _ = input.Write(f.Body) // A rank may end without reading.
-			_ = p.out.Write(Frame{Kind: KindTaken, Rank: p.rank})
-		}(p.input)
+		p.give(f.Body)
 	}
+	return nil
+}
+
+// give starts a goroutine that writes a chunk of standard input to the rank, if the rank has not
+// ended.
+func (p *process) give(piece []byte) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if !p.over {
+		p.feeding.Store(true)
+		input := p.input
+		p.fed.Go(func() { p.feed(input, piece) })
+	}
+}
+
+// feed writes a chunk of standard input to the rank, and reports that the rank has taken the chunk.
+func (p *process) feed(input io.Writer, piece []byte) {
+	_, _ = input.Write(piece) // A rank may end without reading.
+	p.feeding.Store(false)    // The report allows btlrun to send the next chunk.
+	_ = p.out.Write(Frame{Kind: KindTaken, Rank: p.rank})
 }
 
 // signal sends a signal to the rank and its children, if the rank has not ended.

@@ -36,7 +36,7 @@ type host struct {
 	frames  chan agent.Frame // frames to be sent to the agent
 	credit  credits          // credit to be sent for the ranks' output
 	rsh     *exec.Cmd        // the remote shell; nil on this host
-	remarks *remarks         // standard error of the remote shell
+	remarks *remarks         // standard error of the remote shell; nil on this host
 	stopped chan struct{}    // closed when the reader of the host has ended
 	stuck   bool             // the agent takes no more frames
 }
@@ -49,7 +49,7 @@ type event struct {
 }
 
 // connect starts the agent of a host, either in this process or through a remote shell.
-func (j *job) connect(h *host, index int, local bool) error {
+func (j *job) connect(h *host, local bool) error {
 	if local {
 		theirs, mine := io.Pipe()
 		ours, yours := io.Pipe()
@@ -66,7 +66,7 @@ func (j *job) connect(h *host, index int, local bool) error {
 	h.rsh = exec.Command(j.Rsh[0], args...)
 	h.rsh.SysProcAttr = remoteShell()
 	h.rsh.WaitDelay = time.Second
-	h.remarks = &remarks{lines: j.remarks, host: index}
+	h.remarks = newRemarks(j.Stderr, h.name)
 	h.rsh.Stderr = h.remarks
 	var err error
 	if h.in, err = h.rsh.StdinPipe(); err != nil {
@@ -196,10 +196,17 @@ func (j *job) readFrames(h *host) error {
 		}
 		switch f.Kind {
 		case agent.KindStdout, agent.KindStderr:
+			if len(f.Body) == 0 {
+				return fmt.Errorf("%w: output of rank %d without bytes", ErrAgent, f.Rank)
+			}
 			if !j.outlet(f.Kind).add(f.Rank, f.Body, h) {
 				return fmt.Errorf("%w: more output of rank %d than it has credit for", ErrAgent, f.Rank)
 			}
-		case agent.KindExit, agent.KindPMI, agent.KindTaken, agent.KindSignalled:
+		case agent.KindTaken:
+			if f.Rank != j.stdinRank() || !j.input.accept() {
+				return fmt.Errorf("%w: rank %d has taken input that it was not sent", ErrAgent, f.Rank)
+			}
+		case agent.KindExit, agent.KindPMI, agent.KindSignalled:
 			if !j.tell(event{host: h, frame: f}) {
 				return nil
 			}

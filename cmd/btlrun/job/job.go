@@ -52,12 +52,10 @@ type job struct {
 	expelled       []bool  // whether each rank was killed for a violation of the protocol
 	left           int     // ranks that have not ended
 	stdout, stderr *outlet
-	remarks        *output
 	events         chan event
 	done           chan struct{} // closed when the loop has ended
-	input          chan []byte   // chunks of Stdin
-	taken          chan struct{} // signals that rank 0 has accepted the latest chunk
-	unwritable     chan error    // why Stdout or Stderr cannot be written
+	input          *input
+	unwritable     chan error // why Stdout or Stderr cannot be written
 
 	failed   bool // the job is ending
 	status   int
@@ -77,10 +75,10 @@ func Run(o Options) (status int, err error) {
 	j := &job{
 		Options: o, env: cleanEnv(o.Env), ended: make([]bool, o.Size), left: o.Size,
 		expelled: make([]bool, o.Size),
-		events:   make(chan event), done: make(chan struct{}), input: make(chan []byte),
-		taken: make(chan struct{}, 1), deadline: time.NewTimer(time.Hour),
+		events:   make(chan event), done: make(chan struct{}), deadline: time.NewTimer(time.Hour),
 		unwritable: make(chan error, 2), halt: time.NewTimer(time.Hour),
 	}
+	j.input = newInput(o.Stdin, j.done)
 	defer close(j.done)
 	j.deadline.Stop()
 	j.halt.Stop()
@@ -89,9 +87,6 @@ func Run(o Options) (status int, err error) {
 		label = rankLabel(len(strconv.Itoa(o.Size - 1)))
 	}
 	alone := o.Size == 1
-	j.remarks = newOutput(o.Stderr, func(host int) string {
-		return "btlrun: " + j.hosts[host].name + ": "
-	}, false)
 	nodes := place(o.Hosts, o.Size)
 	name := fmt.Sprintf("btlrun-%d-%d", os.Getpid(), time.Now().UnixNano())
 	if j.server, err = pmi.NewServer(pmi.Config{Size: o.Size, Name: name, Nodes: nodes}); err != nil {
@@ -114,7 +109,7 @@ func Run(o Options) (status int, err error) {
 	}
 	j.startHosts()
 	if o.Stdin != nil {
-		go j.readInput()
+		go j.input.read()
 	}
 	j.loop()
 	j.end()
@@ -134,7 +129,7 @@ func (j *job) startHosts() {
 			continue
 		}
 		h.frames = make(chan agent.Frame, 64+4*len(h.ranks))
-		err := j.connect(h, i, j.Hosts[i].Local)
+		err := j.connect(h, j.Hosts[i].Local)
 		if err == nil {
 			err = j.begin(h)
 		}
@@ -161,48 +156,14 @@ func (j *job) stdinRank() int {
 	return 0
 }
 
-// readInput reads standard input in chunks, at the speed at which rank 0 accepts the chunks.
-func (j *job) readInput() {
-	piece := make([]byte, agent.BodyBytesMax)
-	for {
-		n, err := j.Stdin.Read(piece)
-		if n > 0 && !j.offer(piece[:n]) {
-			return
-		}
-		if err != nil {
-			j.offer(nil)
-			return
-		}
-	}
-}
-
-// offer passes a chunk of standard input to the goroutine of the job, and waits until rank 0 has
-// accepted the chunk. offer returns false if the job has ended.
-func (j *job) offer(piece []byte) bool {
-	select {
-	case j.input <- piece:
-	case <-j.done:
-		return false
-	}
-	if len(piece) == 0 {
-		return true
-	}
-	select {
-	case <-j.taken:
-		return true
-	case <-j.done:
-		return false
-	}
-}
-
 // loop handles events until all ranks have ended.
 func (j *job) loop() {
 	for j.left > 0 {
 		select {
 		case e := <-j.events:
 			j.happen(e)
-		case piece := <-j.input:
-			j.send(j.at[0], agent.Frame{Kind: agent.KindStdin, Body: append([]byte(nil), piece...)})
+		case piece := <-j.input.chunks:
+			j.send(j.at[0], j.input.frame(piece))
 		case s := <-j.Signals:
 			j.onSignal(s)
 		case err := <-j.unwritable:
@@ -225,11 +186,6 @@ func (j *job) happen(e event) {
 	switch {
 	case e.frame.Kind == agent.KindPMI:
 		j.onLine(e.frame.Rank, e.frame.Body)
-	case e.frame.Kind == agent.KindTaken:
-		select {
-		case j.taken <- struct{}{}:
-		default: // Nobody waits for it.
-		}
 	case e.frame.Kind == agent.KindSignalled:
 		j.onSignalled(e.frame.Body)
 	case e.frame.Kind == agent.KindExit:
@@ -428,11 +384,19 @@ func (j *job) drain() {
 		default:
 		}
 	}()
-	for _, o := range []*outlet{j.stdout, j.stderr} {
-		o.close()
+	j.stdout.close()
+	j.stderr.close()
+	ends := []<-chan struct{}{j.stdout.done, j.stderr.done}
+	for _, h := range j.hosts {
+		if h.remarks != nil {
+			h.remarks.queue.close()
+			ends = append(ends, h.remarks.queue.done)
+		}
+	}
+	for _, end := range ends {
 		for waiting := true; waiting; {
 			select {
-			case <-o.done:
+			case <-end:
 				waiting = false
 			case s := <-j.Signals:
 				switch s {

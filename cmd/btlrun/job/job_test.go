@@ -179,3 +179,65 @@ func TestOutlet(t *testing.T) {
 		t.Errorf("%v is pending, %d credits", o.pending, len(got))
 	}
 }
+
+// gated is a reader of output that begins to read when its gate is closed.
+type gated struct {
+	gate stuck
+	read bytes.Buffer
+}
+
+func (g *gated) Write(b []byte) (int, error) {
+	<-g.gate
+	return g.read.Write(b)
+}
+
+// However small the pieces of output are, an outlet keeps few entries for each rank, and the output
+// of each rank comes in order. The end of a rank ends its line.
+func TestOutletSmallPieces(t *testing.T) {
+	t.Parallel()
+	to := &gated{gate: make(stuck)}
+	o := newOutlet(newOutput(to, rankLabel(1), false), agent.KindStdout)
+	h := &host{credit: newCredits()}
+	const ranks, pieces = 3, 3000
+	var want [ranks]strings.Builder
+	add := func(rank int, text string) {
+		if !o.add(rank, []byte(text), h) {
+			t.Fatalf("rank %d: output within the credit is not taken", rank)
+		}
+		want[rank].WriteString(text)
+	}
+	for i := range pieces {
+		for rank := range ranks {
+			add(rank, []string{"a", "b", "c\n", "d"}[i%4])
+		}
+	}
+	o.end(1)
+	want[1].WriteString("\n")
+	for range pieces {
+		add(1, "e")
+	}
+	o.say("bye\n")
+	o.lock.Lock()
+	if n := len(o.queue); n > ranks+3 { // also the end of rank 1, its late output, and the message
+		t.Errorf("%d entries for %d ranks", n, ranks)
+	}
+	o.lock.Unlock()
+	close(to.gate)
+	for rank := range ranks {
+		o.end(rank)
+		want[rank].WriteString("\n")
+	}
+	o.close()
+	<-o.done
+	for rank := range ranks {
+		var got strings.Builder
+		for line := range strings.Lines(to.read.String()) {
+			if text, ok := strings.CutPrefix(line, rankLabel(1)(rank)); ok {
+				got.WriteString(text)
+			}
+		}
+		if got.String() != want[rank].String() {
+			t.Errorf("rank %d: %d bytes, not in order", rank, got.Len())
+		}
+	}
+}

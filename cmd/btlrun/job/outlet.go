@@ -13,7 +13,9 @@ import (
 const pendingMax = agent.WindowBytes + agent.LastBytes
 
 // outlet queues and writes the output of ranks, so that a slow reader of the output does not block
-// the goroutine that reads from an agent.
+// the goroutine that reads from an agent. The waiting output of a rank is one entry of the queue.
+// The memory of the queue is therefore in proportion to the bytes that wait, and to the number of
+// ranks, however small the pieces are in which the output arrives.
 type outlet struct {
 	out  *output
 	kind agent.Kind
@@ -22,6 +24,7 @@ type outlet struct {
 	lock    sync.Mutex
 	more    sync.Cond
 	queue   []said
+	open    map[int]int // index of the queue's entry to which output of a rank is added, by rank
 	pending map[int]int // bytes not yet written, by rank
 	closed  bool
 }
@@ -37,13 +40,16 @@ type said struct {
 // newOutlet starts an outlet, whose goroutine ends after close was called and all output was
 // written.
 func newOutlet(out *output, kind agent.Kind) *outlet {
-	o := &outlet{out: out, kind: kind, done: make(chan struct{}), pending: map[int]int{}}
+	o := &outlet{
+		out: out, kind: kind, done: make(chan struct{}), open: map[int]int{}, pending: map[int]int{},
+	}
 	o.more.L = &o.lock
 	go o.run()
 	return o
 }
 
-// add queues output of a rank of a host. add returns false if the agent has exceeded its credit.
+// add queues output of a rank of a host. The text must not be empty, and belongs to the outlet from
+// then on. add returns false if the agent has exceeded its credit.
 func (o *outlet) add(rank int, text []byte, h *host) bool {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -51,6 +57,11 @@ func (o *outlet) add(rank int, text []byte, h *host) bool {
 		return false
 	}
 	o.pending[rank] += len(text)
+	if i, ok := o.open[rank]; ok {
+		o.queue[i].text = append(o.queue[i].text, text...)
+		return true
+	}
+	o.open[rank] = len(o.queue)
 	o.put(said{rank, text, h})
 	return true
 }
@@ -59,6 +70,7 @@ func (o *outlet) add(rank int, text []byte, h *host) bool {
 func (o *outlet) end(rank int) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
+	delete(o.open, rank)
 	o.put(said{rank: rank})
 }
 
@@ -93,6 +105,7 @@ func (o *outlet) next() []said {
 	}
 	list := o.queue
 	o.queue = nil
+	clear(o.open)
 	return list
 }
 

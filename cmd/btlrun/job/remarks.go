@@ -4,19 +4,27 @@ package job
 
 import (
 	"bytes"
+	"io"
 	"sync"
 )
 
 // remarks writes the messages of a host's remote shell to standard error. The last line is held
 // back until the host's agent has sent its greeting. If the agent never answers, the held line
-// becomes a part of the error, because it is the likely reason.
+// becomes a part of the error, because it is the likely reason. The methods of remarks wait for
+// nobody: the lines pass through a queue.
 type remarks struct {
-	lines *output
-	host  int
+	queue *remarkQueue
+	lines *output // writes to the queue
 
 	lock sync.Mutex
 	kept []byte
 	all  bool // no line is held back any more
+}
+
+// newRemarks returns the remarks of the named host.
+func newRemarks(to io.Writer, name string) *remarks {
+	q := newRemarkQueue(to, "btlrun: "+name+": ")
+	return &remarks{queue: q, lines: newOutput(q, func(int) string { return q.label }, false)}
 }
 
 // Write implements io.Writer.
@@ -24,7 +32,7 @@ func (r *remarks) Write(b []byte) (int, error) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	if r.all {
-		r.lines.write(r.host, b)
+		r.lines.write(0, b)
 		return len(b), nil
 	}
 	r.kept = append(r.kept, b...)
@@ -33,7 +41,7 @@ func (r *remarks) Write(b []byte) (int, error) {
 		end = len(r.kept)
 	}
 	if end > 0 {
-		r.lines.write(r.host, r.kept[:end])
+		r.lines.write(0, r.kept[:end])
 		r.kept = append(r.kept[:0], r.kept[end:]...)
 	}
 	return len(b), nil
@@ -59,6 +67,6 @@ func (r *remarks) last() []byte {
 // The method add writes a line that the method last has returned.
 func (r *remarks) add(text []byte) {
 	if len(text) > 0 {
-		r.lines.write(r.host, text)
+		r.lines.write(0, text)
 	}
 }

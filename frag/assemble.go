@@ -65,8 +65,12 @@ type tally struct {
 	// allowanceBytes is the number of bytes by which the memory that is allocated for the peer's
 	// fragments, and not yet filled by chunks, may exceed a constant.
 	allowanceBytes int32
-	active         int16 // at most ActiveMax
-	starter        bool  // there is a fragment that beginStarter has begun
+	// The field "favourite" of a tally is the fragment that has last been given memory of the reserve
+	// of PeerBytesMax (the last FragBytesMax bytes below PeerBytesMax) by a chunk in order. This
+	// fragment may grow there also by a chunk out of order.
+	favourite *Message
+	active    int16 // at most ActiveMax
+	starter   bool  // there is a fragment that beginStarter has begun
 }
 
 // Init makes the Assembler ready for a peer. Between two calls of Init, the caller must call Drop.
@@ -347,9 +351,6 @@ func (m *Message) gap(chunk, limit uint32) uint32 {
 func (a *Assembler) complete(m *Message) {
 	a.remove(m)
 	m.state = messageWhole
-	if a.pool.favourite == m {
-		a.pool.favourite = nil
-	}
 	m.Bytes = m.mem[:m.sizeBytes:m.sizeBytes]
 }
 
@@ -411,6 +412,12 @@ func (a *Assembler) remove(m *Message) {
 	a.slots[int(m.fragID)&(len(a.slots)-1)] = nil
 	if m.starter {
 		a.starter = false
+	}
+	if a.favourite == m {
+		a.favourite = nil
+	}
+	if a.pool.favourite == m {
+		a.pool.favourite = nil
 	}
 	a.activeBytes -= m.capBytes()
 	a.addEmpty(-m.emptyBytes())
@@ -474,6 +481,9 @@ func (a *Assembler) Check() error {
 	}
 	if starters > 1 || a.starter != (starters == 1) {
 		return fmt.Errorf("frag: %d fragments have one packet's memory: %t", starters, a.starter)
+	}
+	if f := a.favourite; f != nil && a.find(f.fragID) != f {
+		return fmt.Errorf("frag: fragment %d has the peer's reserve, and is not unfinished", f.fragID)
 	}
 	if empty != a.emptyBytes {
 		return fmt.Errorf("frag: %d bytes are empty, %d counted", empty, a.emptyBytes)

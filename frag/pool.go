@@ -179,7 +179,7 @@ func (m *Message) Keep() {
 		panic("frag: message kept that is not whole")
 	}
 	m.state = messageKept
-	m.pool.activeBytes -= m.capBytes()
+	m.pool.free(m.capBytes())
 }
 
 // Return returns the buffer of a message, for which Keep was called, to the pool. The caller must
@@ -197,9 +197,9 @@ type Pool struct {
 	cfg         PoolConfig
 	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
-	// The field "favourite" of a Pool is the only fragment whose buffer may grow into the memory
-	// reserve (the last FragBytesMax bytes below each memory limit). While no fragment has the right
-	// to grow into the memory reserve, the field "favourite" is nil.
+	// The field "favourite" of a Pool is the only fragment of all peers whose buffer may grow into the
+	// memory reserve of BytesMax (the last FragBytesMax bytes below BytesMax). While nothing of this
+	// reserve is in use, the field "favourite" is nil.
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message
@@ -235,13 +235,9 @@ func (p *Pool) capacity(class int) int64 {
 }
 
 // The method "get" returns a new Message with a buffer of the given size class, for the fragment to
-// which the chunk with the header h belongs. The method "get" returns nil if the new buffer would
-// raise the memory for unfinished fragments and unreleased messages above limitBytes.
-func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
+// which the chunk with the header h belongs. The caller must have checked the memory limits.
+func (p *Pool) get(h *Header, class int) *Message {
 	capBytes := p.capacity(class)
-	if p.activeBytes+capBytes > limitBytes {
-		return nil
-	}
 	m := p.idle[class]
 	if m != nil {
 		p.idle[class] = m.nextIdle
@@ -307,19 +303,8 @@ func (m *Message) grownClass(end uint32, n int) int {
 	return classOf(uint32(min(max(bytes, int64(end)), int64(m.sizeBytes))))
 }
 
-// The method "grow" gives a fragment a larger buffer of the given size class, and reports whether
-// it has done so. The method "grow" does nothing if the larger buffer would raise the memory for
-// unfinished fragments and unreleased messages above limitBytes.
-func (p *Pool) grow(m *Message, class int, limitBytes int64) bool {
-	more := p.capacity(class) - m.capBytes()
-	if p.activeBytes+more > limitBytes {
-		return false
-	}
-	p.enlarge(m, class)
-	return true
-}
-
-// enlarge replaces the buffer of a fragment by a larger buffer of the given size class.
+// enlarge replaces the buffer of a fragment by a larger buffer of the given size class. The caller
+// must have checked the memory limits.
 func (p *Pool) enlarge(m *Message, class int) {
 	more := p.capacity(class) - m.capBytes()
 	p.evict(p.cfg.BytesMax - p.activeBytes - more)
@@ -332,15 +317,12 @@ func (p *Pool) enlarge(m *Message, class int) {
 
 // put returns a buffer to the pool.
 func (p *Pool) put(m *Message) {
-	if p.favourite == m {
-		p.favourite = nil
-	}
 	m.state = messageIdle
 	m.Bytes = nil
 	if m.starter {
 		return
 	}
-	p.activeBytes -= m.capBytes()
+	p.free(m.capBytes())
 	if p.idleBytes+m.capBytes() > p.cfg.KeepBytes {
 		return
 	}
@@ -348,6 +330,20 @@ func (p *Pool) put(m *Message) {
 	p.idle[m.class] = m
 	p.idleBytes += m.capBytes()
 	p.evict(p.cfg.BytesMax - p.activeBytes)
+}
+
+// The method "free" records that a buffer with the given number of bytes is no longer in use. If
+// nothing of the memory reserve is in use any more, no fragment keeps the right to grow into it.
+func (p *Pool) free(bytes int64) {
+	p.activeBytes -= bytes
+	if !p.inReserve() {
+		p.favourite = nil
+	}
+}
+
+// inReserve reports whether a part of the memory reserve of BytesMax is in use.
+func (p *Pool) inReserve() bool {
+	return p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax)
 }
 
 func (p *Pool) getTable(slotBits int) []*Message {
@@ -389,6 +385,10 @@ func (p *Pool) Check() error {
 		p.idleBytes > max(p.cfg.KeepBytes, 0) {
 		return fmt.Errorf("frag: %d bytes in use, %d idle, at most %d and %d", p.activeBytes,
 			p.idleBytes, p.cfg.BytesMax, p.cfg.KeepBytes)
+	}
+	if f := p.favourite; f != nil && (f.state != messageAssembling || f.pool != p || !p.inReserve()) {
+		return fmt.Errorf("frag: with %d bytes in use, a fragment of state %d has the reserve",
+			p.activeBytes, f.state)
 	}
 	return nil
 }

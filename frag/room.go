@@ -1,9 +1,16 @@
 package frag
 
 // The code in this file decides how much reassembly memory a fragment gets, and when. If the first
-// buffer of a fragment is too small for the whole fragment, the buffer is enlarged later. Only one
-// fragment at a time may be enlarged into the memory reserve, which is the last FragBytesMax bytes
-// below each memory limit.
+// buffer of a fragment is too small for the whole fragment, the buffer is enlarged later.
+//
+// Each memory limit (BytesMax of the pool, and PeerBytesMax of each peer) has a memory reserve,
+// which is the last FragBytesMax bytes below the limit. The memory reserve is always large enough
+// to complete the fragment that uses it. Only one fragment of all peers at a time
+// (Pool.favourite) may be enlarged into the reserve of BytesMax. The reserve of PeerBytesMax
+// belongs to the peer's fragment that the next packet in sequence belongs to. A correct sender
+// sends no chunk of a fragment before all chunks of earlier fragments, so that this fragment is the
+// first unfinished one. A fragment that uses only the reserve of its peer keeps no memory from the
+// fragments of other peers.
 
 // Unfilled memory is memory that is allocated for the fragments of a peer, but not yet filled by
 // received chunks. Each peer has a limit on its unfilled memory. A peer's limit on unfilled memory
@@ -122,16 +129,15 @@ func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Me
 	if end := h.OffsetBytes + uint32(n); int64(end) > p.capacity(class) && a.far(0, end, n) {
 		return nil, ErrShare
 	}
-	reserveBytes := a.reserveBytes(h.SizeBytes, class, inOrder, leaving)
-	if a.activeBytes+p.capacity(class) > p.cfg.PeerBytesMax-reserveBytes {
-		return nil, a.lack(p.capacity(class), reserveBytes)
+	ofPool, ofPeer := a.reserves(h.SizeBytes, class, inOrder, leaving)
+	if err := a.lack(p.capacity(class), ofPool, ofPeer); err != nil {
+		return nil, err
 	}
-	m := p.get(h, class, p.cfg.BytesMax-reserveBytes)
-	if m == nil {
-		return nil, ErrBudget
-	}
-	p.favour(m)
+	m := p.get(h, class)
 	a.enter(m, h, slotBits)
+	if inOrder && class < classOf(h.SizeBytes) {
+		a.favour(m, leaving)
+	}
 	return m, nil
 }
 
@@ -150,53 +156,57 @@ func (a *Assembler) Supersede(fragID uint32) {
 	}
 }
 
-// The method "lack" is called when an allocation of the given size would leave less than
-// reserveBytes of a memory limit free. The method "lack" returns ErrBudget if the limit is BytesMax
-// of the pool, and ErrShare if the limit is PeerBytesMax of the peer.
-func (a *Assembler) lack(bytes, reserveBytes int64) error {
-	if a.pool.activeBytes+bytes > a.pool.cfg.BytesMax-reserveBytes {
+// The method "lack" checks an allocation of the given size, after which ofPool bytes of BytesMax
+// and ofPeer bytes of PeerBytesMax must be free. The method "lack" returns ErrBudget if the pool
+// has too little memory, and ErrShare if only the peer has.
+func (a *Assembler) lack(bytes, ofPool, ofPeer int64) error {
+	switch p := a.pool; {
+	case p.activeBytes+bytes > p.cfg.BytesMax-ofPool:
 		return ErrBudget
+	case a.activeBytes+bytes > p.cfg.PeerBytesMax-ofPeer:
+		return ErrShare
 	}
-	return ErrShare
+	return nil
 }
 
-// reserveBytes returns the number of bytes of each memory limit that must stay free when a new
-// fragment of sizeBytes gets its first buffer, which has the given size class. The memory of the
-// fragment "leaving" (an argument that may be nil) counts as free.
-func (a *Assembler) reserveBytes(
+// The method "reserves" returns the number of bytes of BytesMax and of PeerBytesMax that must stay
+// free when a new fragment of sizeBytes gets its first buffer, which has the given size class. The
+// memory of the fragment "leaving" (an argument that may be nil) counts as free.
+func (a *Assembler) reserves(
 	sizeBytes uint32, class int, inOrder bool, leaving *Message,
-) int64 {
+) (ofPool, ofPeer int64) {
 	p := a.pool
-	reserveBytes := int64(p.cfg.FragBytesMax)
-	if inOrder {
-		reserveBytes = 0
+	if !inOrder {
+		ofPool, ofPeer = int64(p.cfg.FragBytesMax), int64(p.cfg.FragBytesMax)
 	}
-	// At most one fragment (Pool.favourite) may grow into the memory reserve. While one fragment has
-	// the right to grow into the memory reserve, a new fragment may begin in the reserve only if its
-	// first buffer holds the whole fragment.
+	// While one fragment has the right to grow into the reserve of BytesMax, a new fragment may begin
+	// in this reserve only if its first buffer holds the whole fragment.
 	if class < classOf(sizeBytes) && p.favourite != nil && p.favourite != leaving {
-		reserveBytes = int64(p.cfg.FragBytesMax)
+		ofPool = int64(p.cfg.FragBytesMax)
 	}
 	if leaving != nil {
-		reserveBytes -= leaving.capBytes()
+		ofPool -= leaving.capBytes()
+		ofPeer -= leaving.capBytes()
 	}
-	return reserveBytes
+	return ofPool, ofPeer
 }
 
-// The method "favour" gives the exclusive right to grow into the memory reserve to a new fragment,
-// if its first buffer is in the reserve and is too small for the whole fragment.
-func (p *Pool) favour(m *Message) {
-	inReserve := p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax)
-	if inReserve && int(m.class) < classOf(m.sizeBytes) {
+// The method "favour" is called after a fragment, whose chunk has arrived in order, has got a
+// buffer. If the memory reserve of a limit is then in use, the method "favour" gives the fragment
+// the right to grow into this reserve. The fragment "leaving" (an argument that may be nil) loses
+// the right.
+func (a *Assembler) favour(m, leaving *Message) {
+	p := a.pool
+	if p.inReserve() && (p.favourite == nil || p.favourite == leaving) {
 		p.favourite = m
+	}
+	if a.activeBytes > p.cfg.PeerBytesMax-int64(p.cfg.FragBytesMax) {
+		a.favourite = m
 	}
 }
 
 // The method growTo enlarges a fragment's buffer for a chunk of n bytes that ends at the offset
-// "end". The last FragBytesMax bytes below each memory limit are a reserve for one fragment at a
-// time, whose packets must arrive in order. The memory reserve is always large enough to complete
-// the fragment that uses it. When the fragment that uses the memory reserve is complete, the next
-// fragment may use the reserve.
+// "end".
 func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) error {
 	if a.far(m.arrivedBytes, end, n) ||
 		a.hoards() && int64(end) > growFactor*(m.arrivedBytes+int64(n)) {
@@ -205,22 +215,25 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) error {
 	if m.starter {
 		return a.settle(m, end, n, inOrder)
 	}
-	p, before, unfilled, class := a.pool, m.capBytes(), m.emptyBytes(), m.grownClass(end, n)
-	reserveBytes := int64(p.cfg.FragBytesMax)
-	limitBytes := min(p.cfg.BytesMax, p.activeBytes+p.cfg.PeerBytesMax-a.activeBytes)
-	grown := p.grow(m, class, limitBytes-reserveBytes)
-	if !grown && (p.favourite == m || p.favourite == nil && inOrder) {
-		reserveBytes = 0
-		if grown = p.grow(m, class, limitBytes); grown {
-			p.favourite = m
-		}
+	p, class := a.pool, m.grownClass(end, n)
+	ofPool, ofPeer := int64(p.cfg.FragBytesMax), int64(p.cfg.FragBytesMax)
+	if p.favourite == m || p.favourite == nil && inOrder {
+		ofPool = 0
 	}
-	if !grown {
-		return a.lack(p.capacity(class)-before, reserveBytes)
+	if a.favourite == m || inOrder {
+		ofPeer = 0
 	}
-	a.allow(-unfilled) // of the buffer before
-	a.activeBytes += m.capBytes() - before
-	a.addEmpty(m.capBytes() - before)
+	moreBytes := p.capacity(class) - m.capBytes()
+	if err := a.lack(moreBytes, ofPool, ofPeer); err != nil {
+		return err
+	}
+	a.allow(-m.emptyBytes()) // of the buffer before
+	p.enlarge(m, class)
+	a.activeBytes += moreBytes
+	a.addEmpty(moreBytes)
+	if inOrder {
+		a.favour(m, nil)
+	}
 	return nil
 }
 
@@ -248,16 +261,17 @@ func (a *Assembler) beginStarter(h *Header, n int) *Message {
 func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) error {
 	p := a.pool
 	class := max(a.beginClass(m.sizeBytes, n), classOf(end))
-	reserveBytes := a.reserveBytes(m.sizeBytes, class, inOrder, nil)
-	limitBytes := min(p.cfg.BytesMax, p.activeBytes+p.cfg.PeerBytesMax-a.activeBytes) - reserveBytes
+	ofPool, ofPeer := a.reserves(m.sizeBytes, class, inOrder, nil)
 	capBytes := p.capacity(class)
-	if p.activeBytes+capBytes > limitBytes {
-		return a.lack(capBytes, reserveBytes)
+	if err := a.lack(capBytes, ofPool, ofPeer); err != nil {
+		return err
 	}
 	p.enlarge(m, class)
 	a.starter = false
 	a.activeBytes += capBytes
 	a.addEmpty(m.emptyBytes())
-	p.favour(m)
+	if inOrder && class < classOf(m.sizeBytes) {
+		a.favour(m, nil)
+	}
 	return nil
 }

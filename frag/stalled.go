@@ -26,8 +26,8 @@ func (a *Assembler) Stalled(now, since int64, next uint32) (all, before int64) {
 	return all, before
 }
 
-// HasReserve reports whether the pool's memory reserve is at present assigned to a fragment of this
-// Assembler's peer.
+// HasReserve reports whether the memory reserve of BytesMax is at present assigned to a fragment of
+// this Assembler's peer.
 func (a *Assembler) HasReserve() bool {
 	f := a.pool.favourite
 	return f != nil && a.find(f.fragID) == f

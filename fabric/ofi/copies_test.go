@@ -18,7 +18,7 @@ const peerCopies = 256
 func copying(t *testing.T, name string, group *crowd) (*domain, fabric.Endpoint) {
 	t.Helper()
 	d := group.open(name)(t, fabric.DomainConfig{Buffers: 8})
-	return d.(*crowdDomain).domain, openEndpoint(t, d, fabric.EndpointConfig{})
+	return plain(d), openEndpoint(t, d, fabric.EndpointConfig{})
 }
 
 // flood sends as much as possible to a peer, while the peer receives nothing.

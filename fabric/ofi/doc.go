@@ -24,6 +24,7 @@
 //	layout.go        sizes, prefixes, depths
 //	quirks.go        what providers do besides what they should, by version
 //	names.go         what a peer's name may be
+//	address.go       socket addresses as text, and their hosts
 //	errors.go        codes of the shim to *fabric.Error
 //	ofi_stub.go      builds without cgo or Linux
 //	shim.h           the C half as Go sees it
@@ -89,6 +90,10 @@
 // an outdated or invalid Addr returns an error. Before removing a peer, the caller must wait until
 // all sends to the peer have completed. Before removing a region, the caller must wait until all
 // sends from the region have completed.
+//
+// If the endpoint names of a provider are socket addresses, its Domain implements fabric.Addresser,
+// and tells hosts apart. All ports of an IPv4 address are one host, and so are all addresses of an
+// IPv6 network of 64 bits.
 //
 // The udp provider of libfabric receives one datagram per system call, and leaves the socket's
 // receive buffer at its default size. Package ofi finds the socket of the udp provider and enlarges

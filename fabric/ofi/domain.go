@@ -98,7 +98,7 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 		guard(func() { C.gofi_domain_close(d.c, &fail) })
 		return nil, err
 	}
-	return d, nil
+	return addressed(d), nil
 }
 
 // isUDP reports whether the domain belongs to the udp provider, whose sockets this package uses

@@ -25,6 +25,9 @@ const (
 const (
 	sockInBytes  = 16
 	sockIn6Bytes = 28
+	// A socket address contains the IP address at sockInIP (IPv4) or sockIn6IP (IPv6).
+	sockInIP  = 4
+	sockIn6IP = 8
 )
 
 // The nameRules determine which byte strings are valid endpoint names. This package must check
@@ -100,10 +103,10 @@ func (r nameRules) checkSocket(name []byte) (string, error) {
 func (f nameForm) addrPort(name []byte) (netip.AddrPort, bool) {
 	switch {
 	case f == formSockIn && len(name) >= 8:
-		ip := netip.AddrFrom4([4]byte(name[4:8]))
+		ip := netip.AddrFrom4([4]byte(name[sockInIP:8]))
 		return netip.AddrPortFrom(ip, binary.BigEndian.Uint16(name[2:])), true
 	case f == formSockIn6 && len(name) >= sockIn6Bytes:
-		ip := netip.AddrFrom16([16]byte(name[8:24]))
+		ip := netip.AddrFrom16([16]byte(name[sockIn6IP:24]))
 		return netip.AddrPortFrom(ip, binary.BigEndian.Uint16(name[2:])), true
 	}
 	return netip.AddrPort{}, false

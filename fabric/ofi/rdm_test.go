@@ -33,8 +33,31 @@ type crowdEndpoint struct {
 
 func (c *crowd) open(name string) func(testing.TB, fabric.DomainConfig) fabric.Domain {
 	return func(tb testing.TB, cfg fabric.DomainConfig) fabric.Domain {
-		return &crowdDomain{open(tb, name, cfg).(*domain), c}
+		d := open(tb, name, cfg)
+		if text, ok := d.(fabric.Addresser); ok {
+			return &inetCrowdDomain{&crowdDomain{plain(d), c}, text}
+		}
+		return &crowdDomain{plain(d), c}
 	}
+}
+
+// inetCrowdDomain is a crowdDomain of a provider that implements fabric.Addresser.
+type inetCrowdDomain struct {
+	*crowdDomain
+	fabric.Addresser
+}
+
+// The function "plain" returns the domain without the methods of fabric.Addresser.
+func plain(d fabric.Domain) *domain {
+	switch d := d.(type) {
+	case *inetCrowdDomain:
+		return d.domain
+	case *crowdDomain:
+		return d.domain
+	case inetDomain:
+		return d.domain
+	}
+	return d.(*domain)
 }
 
 func (d *crowdDomain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
@@ -192,7 +215,7 @@ func TestPeerAgainAndAgain(t *testing.T) {
 // TestKeptPeers checks a provider whose peers cannot be removed. The number of peers is bounded,
 // and removed peers can be inserted again.
 func TestKeptPeers(t *testing.T) {
-	d := open(t, "ofi/shm", fabric.DomainConfig{Buffers: 1}).(*domain)
+	d := plain(open(t, "ofi/shm", fabric.DomainConfig{Buffers: 1}))
 	name := func(i int) []byte { return fmt.Appendf(nil, "fi_shm://nobody:%d\x00", i) }
 	for i := range shmPeers {
 		if err := d.Remove(insert(t, d, name(i))); err != nil {

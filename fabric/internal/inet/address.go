@@ -58,20 +58,33 @@ func parsePort(text, port string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// ParseAddress parses the textual address of a pair of UDP endpoints, which is an IP address of the
-// given version with one or two ports (see fabric.Addresser).
-func ParseAddress(text string, version int) (first, second []byte, err error) {
+// ParsePair parses the textual address of a pair of endpoints, which is an IP address with one or
+// two ports (see fabric.Addresser). ParsePair ignores the zone of the IP address.
+func ParsePair(text string) (pair [2]netip.AddrPort, err error) {
 	host, ports, err := splitPorts(text)
 	if err != nil {
-		return nil, nil, err
+		return pair, err
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil || ports[0] == 0 && ports[1] == 0 {
-		return nil, nil, BadName("%q is no address: write 192.0.2.1:4000, [2001:db8::1]:4000 or "+
+		return pair, BadName("%q is no address: write 192.0.2.1:4000, [2001:db8::1]:4000 or "+
 			"192.0.2.1:4000,4711; names are not looked up", text)
 	}
+	for i := range pair {
+		pair[i] = netip.AddrPortFrom(addr.WithZone(""), ports[i])
+	}
+	return pair, nil
+}
+
+// ParseAddress parses the textual address of a pair of UDP endpoints, which is an IP address of the
+// given version with one or two ports (see fabric.Addresser).
+func ParseAddress(text string, version int) (first, second []byte, err error) {
+	pair, err := ParsePair(text)
+	if err != nil {
+		return nil, nil, err
+	}
 	for i, name := range []*[]byte{&first, &second} {
-		*name = EncodeName(netip.AddrPortFrom(addr.Unmap(), ports[i]))
+		*name = EncodeName(netip.AddrPortFrom(pair[i].Addr().Unmap(), pair[i].Port()))
 		if _, err := DecodeName(*name, version); err != nil {
 			return nil, nil, err
 		}

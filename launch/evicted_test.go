@@ -166,6 +166,8 @@ func TestEvictedDuringProof(t *testing.T) {
 	l := &held{Listener: listener, read: make(chan struct{}), evicted: make(chan struct{})}
 	r := newRendezvous(at, server, size, time.Minute, l)
 	defer r.close()
+	goOn := sync.OnceFunc(func() { close(l.evicted) })
+	defer goOn()
 	j := &Job{rank: 1, cfg: Config{Timeout: 20 * time.Second}}
 	joined := make(chan error, 1)
 	go func() { joined <- j.reach(t.Context(), at) }()
@@ -185,7 +187,7 @@ func TestEvictedDuringProof(t *testing.T) {
 	if !r.makeRoom(proving.host) || r.isStranger(proving.conn) {
 		t.Fatal("the connection of the rank is not closed for strangers")
 	}
-	close(l.evicted)
+	goOn()
 	if err := <-joined; err != nil {
 		t.Error("the rank does not join:", err)
 	}

@@ -132,7 +132,8 @@ func (s *session) findGuest(ctx context.Context) error {
 
 // visits are peers that were told to connect again, at most guestsMost. When a further peer comes,
 // the host with the most visits, among them that of the further peer, loses its oldest visit. A
-// host that connects again and again thus displaces its own visits only.
+// host that connects again and again thus displaces its own visits only, as
+// soon as it has the most.
 type visits struct {
 	lock sync.Mutex // guards the field below
 	list *kept.Keeper[visitor]

@@ -60,6 +60,54 @@ func TestFrames(t *testing.T) {
 	}
 }
 
+// Standard input for a rank that has ended is reported as taken, so that btlrun reads the rest of its
+// standard input, and the program that writes it does not wait for ever.
+func TestInputAfterEnd(t *testing.T) {
+	t.Parallel()
+	body, err := json.Marshal(Start{
+		Ranks: []int{0}, Size: 2, Args: AsBytes([]string{"/bin/true"}), Dir: []byte("/"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, toAgent := io.Pipe()
+	fromAgent, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(in, out) }()
+	greeting := make([]byte, len(Greeting))
+	if _, err := io.ReadFull(fromAgent, greeting); err != nil {
+		t.Fatal(err)
+	}
+	w := NewWriter(toAgent)
+	await := func(kind Kind) {
+		t.Helper()
+		for {
+			f, err := Read(fromAgent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Kind == kind {
+				return
+			}
+		}
+	}
+	if err := w.Write(Frame{Kind: KindStart, Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	await(KindExit)
+	for range 3 {
+		if err := w.Write(Frame{Kind: KindStdin, Body: []byte("more")}); err != nil {
+			t.Fatal(err)
+		}
+		await(KindTaken)
+	}
+	_ = toAgent.Close()
+	go func() { _, _ = io.Copy(io.Discard, fromAgent) }()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // What no btlrun says ends an agent, with nothing started.
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()

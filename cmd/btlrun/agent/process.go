@@ -324,16 +324,18 @@ func (p *process) take(f Frame) error {
 	return nil
 }
 
-// give starts a goroutine that writes a chunk of standard input to the rank, if the rank has not
-// ended.
+// give starts a goroutine that writes a chunk of standard input to the rank. If the rank has ended,
+// give drops the chunk and reports it as taken, so that btlrun reads its standard input to the end.
 func (p *process) give(piece []byte) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	if !p.over {
-		p.feeding.Store(true)
-		input := p.input
-		p.fed.Go(func() { p.feed(input, piece) })
+	if p.over {
+		_ = p.out.Write(Frame{Kind: KindTaken, Rank: p.rank})
+		return
 	}
+	p.feeding.Store(true)
+	input := p.input
+	p.fed.Go(func() { p.feed(input, piece) })
 }
 
 // feed writes a chunk of standard input to the rank, and reports that the rank has taken the chunk.

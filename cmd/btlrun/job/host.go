@@ -120,8 +120,8 @@ func (j *job) write(h *host) {
 	_ = h.in.Close() // The end of its input ends the agent.
 }
 
-// read receives the frames of the agent. Frames with output go to the queue of output, and all
-// other frames go to the goroutine of the job.
+// read receives the frames of the agent. Frames with output go to the queue of output, reports that
+// standard input was taken go to the input, and all other frames go to the goroutine of the job.
 func (j *job) read(h *host) {
 	defer close(h.stopped)
 	err := j.readFrames(h)

@@ -389,6 +389,7 @@ func (j *job) drain() {
 	ends := []<-chan struct{}{j.stdout.done, j.stderr.done}
 	for _, h := range j.hosts {
 		if h.remarks != nil {
+			h.remarks.lines.end(0) // the last line possibly lacks its newline
 			h.remarks.queue.close()
 			ends = append(ends, h.remarks.queue.done)
 		}

@@ -74,10 +74,11 @@ func (o *outlet) end(rank int) {
 	o.put(said{rank: rank})
 }
 
-// say queues a line that btlrun itself writes.
+// say queues a line that btlrun itself writes. Later output of the ranks comes after the line.
 func (o *outlet) say(line string) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
+	clear(o.open)
 	o.put(said{text: []byte(line)})
 }
 
@@ -113,7 +114,8 @@ func (o *outlet) next() []said {
 func (o *outlet) run() {
 	defer close(o.done)
 	for list := o.next(); len(list) > 0; list = o.next() {
-		for _, s := range list {
+		for i, s := range list {
+			list[i] = said{} // the text is garbage once it is written
 			switch {
 			case s.host != nil:
 				o.out.write(s.rank, s.text)

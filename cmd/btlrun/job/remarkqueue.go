@@ -68,7 +68,7 @@ func (q *remarkQueue) next() []byte {
 	}
 	lines := q.waiting
 	if q.dropped > 0 {
-		lines = fmt.Appendf(lines, "%s%d lines dropped here: standard error accepted nothing\n", q.label,
+		lines = fmt.Appendf(lines, "%slines dropped here: %d (standard error accepted nothing)\n", q.label,
 			q.dropped)
 	}
 	q.waiting, q.dropped = nil, 0

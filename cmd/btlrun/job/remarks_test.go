@@ -77,7 +77,7 @@ func TestRemarksUnread(t *testing.T) {
 	lines, dropped, last := errs.read.String(), 0, 0
 	for line := range strings.Lines(lines) {
 		var n int
-		if _, err := fmt.Sscanf(line, "btlrun: far: %d lines dropped here:", &n); err == nil {
+		if _, err := fmt.Sscanf(line, "btlrun: far: lines dropped here: %d", &n); err == nil {
 			dropped += n
 			last += n
 		} else if last++; line != fmt.Sprintf("btlrun: far: %d\n", last) {

@@ -62,15 +62,15 @@ type Assembler struct {
 type tally struct {
 	activeBytes int64
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
+	// The field "favourite" of a tally is the fragment that has last been given memory of the reserve
+	// of PeerBytesMax (the last FragBytesMax bytes below PeerBytesMax) by a chunk in order. This
+	// fragment may grow there also by a chunk out of order, until the fragment has ended.
+	favourite *Message
 	// allowanceBytes is the number of bytes by which the memory that is allocated for the peer's
 	// fragments, and not yet filled by chunks, may exceed a constant.
 	allowanceBytes int32
-	// The field "favourite" of a tally is the fragment that has last been given memory of the reserve
-	// of PeerBytesMax (the last FragBytesMax bytes below PeerBytesMax) by a chunk in order. This
-	// fragment may grow there also by a chunk out of order.
-	favourite *Message
-	active    int16 // at most ActiveMax
-	starter   bool  // there is a fragment that beginStarter has begun
+	active         int16 // at most ActiveMax
+	starter        bool  // there is a fragment that beginStarter has begun
 }
 
 // Init makes the Assembler ready for a peer. Between two calls of Init, the caller must call Drop.
@@ -118,8 +118,9 @@ func (a *Assembler) ArrivedBytes() int64 {
 // ErrBudget and ErrSlot mean that the peer violates the protocol.
 //
 // The last FragBytesMax bytes below each memory limit (BytesMax and PeerBytesMax) are reserved for
-// fragments whose packets arrive in order. A fragment may use the reserved memory only if the first
-// packet of the fragment arrives in order. Without reserved memory, fragments that begin after a
+// fragments whose packets arrive in order. A fragment may begin or grow in the reserved memory only
+// by a packet that arrives in order. A fragment that has grown there in order may grow on by a
+// packet that arrives out of order. Without reserved memory, fragments that begin after a
 // lost packet could take all memory, so that the receiver would refuse the retransmission of the
 // lost packet for ever.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
@@ -455,8 +456,13 @@ func (a *Assembler) Forget(fragID uint32) {
 // Check returns an error for the first invariant of the Assembler that does not hold, or nil if all
 // of them hold.
 func (a *Assembler) Check() error {
-	if a.tally == nil ||
-		a.active == 0 && len(a.slots) == 0 && a.activeBytes == 0 && a.emptyBytes == 0 {
+	if a.tally == nil {
+		return nil
+	}
+	if f := a.favourite; f != nil && a.find(f.fragID) != f {
+		return fmt.Errorf("frag: fragment %d has the peer's reserve, and is not unfinished", f.fragID)
+	}
+	if a.active == 0 && len(a.slots) == 0 && a.activeBytes == 0 && a.emptyBytes == 0 {
 		return nil
 	}
 	active, starters, bytes, empty := 0, 0, int64(0), int64(0)
@@ -481,9 +487,6 @@ func (a *Assembler) Check() error {
 	}
 	if starters > 1 || a.starter != (starters == 1) {
 		return fmt.Errorf("frag: %d fragments have one packet's memory: %t", starters, a.starter)
-	}
-	if f := a.favourite; f != nil && a.find(f.fragID) != f {
-		return fmt.Errorf("frag: fragment %d has the peer's reserve, and is not unfinished", f.fragID)
 	}
 	if empty != a.emptyBytes {
 		return fmt.Errorf("frag: %d bytes are empty, %d counted", empty, a.emptyBytes)

@@ -198,8 +198,8 @@ type Pool struct {
 	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
 	// The field "favourite" of a Pool is the only fragment of all peers whose buffer may grow into the
-	// memory reserve of BytesMax (the last FragBytesMax bytes below BytesMax). While nothing of this
-	// reserve is in use, the field "favourite" is nil.
+	// memory reserve of BytesMax (the last FragBytesMax bytes below BytesMax). When a fragment has
+	// ended, and nothing of this reserve is in use, the field "favourite" is nil.
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message
@@ -386,7 +386,7 @@ func (p *Pool) Check() error {
 		return fmt.Errorf("frag: %d bytes in use, %d idle, at most %d and %d", p.activeBytes,
 			p.idleBytes, p.cfg.BytesMax, p.cfg.KeepBytes)
 	}
-	if f := p.favourite; f != nil && (f.state != messageAssembling || f.pool != p || !p.inReserve()) {
+	if f := p.favourite; f != nil && (f.state != messageAssembling || f.pool != p) {
 		return fmt.Errorf("frag: with %d bytes in use, a fragment of state %d has the reserve",
 			p.activeBytes, f.state)
 	}

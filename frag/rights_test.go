@@ -335,3 +335,28 @@ func goOn(t *testing.T, run uint64, p *Pool, peers []*Assembler, scribes []*scri
 		}
 	}
 }
+
+// A peer that discards its fragment takes the right to grow into the reserve from no fragment of
+// another peer, which could then lose the right again and again, and never end.
+func TestRightStaysBesideDiscard(t *testing.T) {
+	p, peers := newGrowing(t, tightConfig, 3)
+	mustAddUpTo(t, peers[0], 1, 1<<20, 0, 256<<10)
+	mustAddUpTo(t, peers[2], 1, 64<<10, 0, 16<<10)
+	next := mustAddUpTo(t, peers[1], 1, 1<<20, 0, 256<<10)
+	owner := peers[1].find(1)
+	if p.favourite != owner {
+		t.Fatal("the fragment that has grown into the reserve has no right")
+	}
+	peers[0].Forget(1)
+	if p.favourite != owner {
+		t.Fatal("the fragment has lost the right")
+	}
+	if _, _, err := addUpTo(peers[0], 2, 1<<20, 0, 256<<10); !errors.Is(err, ErrBudget) {
+		t.Errorf("a fragment grows into the reserve of another: %v", err)
+	}
+	mustEnd(t, peers[1], 1, 1<<20, next)
+	if p.favourite != nil {
+		t.Error("the right is not free after the end of its fragment")
+	}
+	mustCheck(t, p, peers)
+}

@@ -4,13 +4,14 @@ package frag
 // buffer of a fragment is too small for the whole fragment, the buffer is enlarged later.
 //
 // Each memory limit (BytesMax of the pool, and PeerBytesMax of each peer) has a memory reserve,
-// which is the last FragBytesMax bytes below the limit. The memory reserve is always large enough
-// to complete the fragment that uses it. Only one fragment of all peers at a time
+// which is the last FragBytesMax bytes below the limit. The memory reserve is large enough to
+// complete the fragment that uses it, as soon as the fragments that need no more memory have ended.
+// Only one fragment of all peers at a time
 // (Pool.favourite) may be enlarged into the reserve of BytesMax. The reserve of PeerBytesMax
 // belongs to the peer's fragment that the next packet in sequence belongs to. A correct sender
 // sends no chunk of a fragment before all chunks of earlier fragments, so that this fragment is the
-// first unfinished one. A fragment that uses only the reserve of its peer keeps no memory from the
-// fragments of other peers.
+// first unfinished one. A fragment that uses only the reserve of its peer does not keep the
+// fragments of other peers out of the reserve of BytesMax.
 
 // Unfilled memory is memory that is allocated for the fragments of a peer, but not yet filled by
 // received chunks. Each peer has a limit on its unfilled memory. A peer's limit on unfilled memory
@@ -77,8 +78,14 @@ func (a *Assembler) far(arrivedBytes int64, end uint32, n int) bool {
 // memory that no chunk has filled from the peer's allowance.
 func (a *Assembler) discard(m *Message) {
 	a.allow(-m.emptyBytes())
+	owner := a.pool.favourite
 	a.remove(m)
 	a.pool.put(m)
+	if owner != m {
+		// A peer that discards a fragment takes no right from another peer's fragment, which could then
+		// lose the right again and again.
+		a.pool.favourite = owner
+	}
 }
 
 // addEmpty adds a number of bytes, which may be negative, to the peer's and the pool's count of
@@ -192,9 +199,10 @@ func (a *Assembler) reserves(
 }
 
 // The method "favour" is called after a fragment, whose chunk has arrived in order, has got a
-// buffer. If the memory reserve of a limit is then in use, the method "favour" gives the fragment
-// the right to grow into this reserve. The fragment "leaving" (an argument that may be nil) loses
-// the right.
+// buffer. If the memory reserve of the peer's limit is then in use, the fragment gets the right to
+// grow into this reserve. If the memory reserve of BytesMax is in use, the fragment gets the right
+// to grow into that reserve, unless another fragment has this right. The fragment "leaving" (an
+// argument that may be nil) loses the right.
 func (a *Assembler) favour(m, leaving *Message) {
 	p := a.pool
 	if p.inReserve() && (p.favourite == nil || p.favourite == leaving) {
@@ -231,7 +239,7 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) error {
 	p.enlarge(m, class)
 	a.activeBytes += moreBytes
 	a.addEmpty(moreBytes)
-	if inOrder {
+	if inOrder && class < classOf(m.sizeBytes) {
 		a.favour(m, nil)
 	}
 	return nil

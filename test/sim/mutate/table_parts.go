@@ -137,9 +137,9 @@ var partMutations = []mutation{
 		name:  "no-memory-reserve",
 		fault: "no memory is kept for the fragment that must come first",
 		in:    "frag",
-		old:   "$reserve := int64(FragBytesMax)",
+		old:   "!inOrder",
 		with:  "classOf($*_)",
-		new:   "$reserve := int64(0)",
+		new:   "false",
 		test:  "./frag -run TestBudget",
 	},
 	{

@@ -46,7 +46,7 @@ func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	if n.none() {
 		return nil, ErrNode
 	}
-	if n.inCallback() {
+	if n.inRunnerCallback() {
 		return nil, runner.ErrInHandler
 	}
 	targets, err := n.targets(ctx, address)

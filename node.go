@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -326,14 +327,21 @@ func (n *Node) Close(ctx context.Context) error {
 
 // inCallback reports whether the caller runs inside a callback or a Handler of the Node.
 func (n *Node) inCallback() bool {
+	if n.inRunnerCallback() {
+		return true
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, l := range n.links {
-		if l.run.InCallback() || l.calls.InHandler() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.links, func(l *Link) bool { return l.calls.InHandler() })
+}
+
+// inRunnerCallback reports whether the caller runs inside a callback of one of the Node's Runners,
+// such as a MessageHandler or OnPeer. A method that waits for a Runner would wait for ever there. A
+// Handler is no such callback, because it runs on its own goroutine.
+func (n *Node) inRunnerCallback() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.ContainsFunc(n.links, func(l *Link) bool { return l.run.InCallback() })
 }
 
 // closeLinks closes all links at the same time, and waits for their goroutines to end.

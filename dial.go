@@ -29,16 +29,27 @@ const attemptDelay = 250 * time.Millisecond
 // peer answers after Dial has returned, OnPeer is called, the peer stays connected, and the next
 // Dial of its address returns this Peer.
 //
-// If no address answers within Config.Transport.HandshakeTimeout (3 s by default), Dial returns
-// btl.ErrUnreachable. If a peer keeps the connection request undecided (btl.Keep), Dial waits up to
-// one minute longer than HandshakeTimeout. If the peer's host reports by ICMP that no socket is
-// bound to the port, Dial returns at once, with an error that matches both btl.ErrUnreachable and
-// syscall.ECONNREFUSED. After ECONNREFUSED a program should wait before it dials again. On Windows,
-// Dial cannot detect that no socket is bound to the port. Dial returns ErrAddress for a malformed
-// address, ErrClosed after Close of the Node, or the error of the name look-up or of ctx.
+// Each attempt has a time of its own for its answer: Config.Transport.HandshakeTimeout (3 s by
+// default). If a peer keeps the connection request undecided (btl.Keep), its attempt lasts up to
+// one minute longer. With Config.SharedMemory, the attempt for an address of this host begins with
+// shared memory, which can take HandshakeTimeout and one second more, and continues with UDP. The
+// end of ctx ends the whole Dial, with the error of ctx.
+//
+// If all attempts have failed, the error of Dial matches the error of each attempt:
+//
+//   - btl.ErrUnreachable if the peer has not answered in time. If the peer's host has reported by
+//     ICMP that no socket is bound to the port, the attempt ends at once, and the error matches
+//     syscall.ECONNREFUSED too. After ECONNREFUSED a program should wait before it dials again. On
+//     Windows, Dial cannot detect that no socket is bound to the port.
+//   - btl.ErrRefused if one of the two sides has refused the connection, mostly because that side
+//     has reached a limit on connections, such as Config.Transport.PeersMax.
+//   - btl.ErrVersion if the two sides have no common version of the protocol.
+//
+// Dial returns ErrAddress for a malformed address, ErrClosed after Close of the Node, or the error
+// of the name look-up.
 //
 // In a MessageHandler or in OnPeer, Dial returns runner.ErrInHandler, because it would have to
-// wait.
+// wait. In a Handler, Dial works.
 func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	if ctx == nil {
 		return nil, btl.ErrContext
@@ -46,7 +57,7 @@ func (n *Node) Dial(ctx context.Context, address string) (*Peer, error) {
 	if n.none() {
 		return nil, ErrNode
 	}
-	if n.inCallback() {
+	if n.inRunnerCallback() {
 		return nil, runner.ErrInHandler
 	}
 	targets, err := n.targets(ctx, address)

@@ -2,6 +2,7 @@ package gobtl_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"log"
@@ -104,20 +105,20 @@ func ExampleRegion() {
 	server, peer, end := ready(gobtl.Config{})
 	defer end()
 	memory := make([]byte, 8)
-	// The server exposes memory to the peer that asks for it. A program would put the handle into the
-	// answer.
+	// The server exposes memory to the peer that asks for it. The answer is the handle.
 	check(server.Handle("place", func(ctx context.Context, req *gobtl.Request) ([]byte, error) {
 		region, err := req.Peer.Expose(ctx, memory, btl.RemoteWrite)
-		if err == nil {
-			regions <- region
+		if err != nil {
+			return nil, err
 		}
-		return nil, err
+		regions <- region
+		return binary.LittleEndian.AppendUint64(nil, uint64(region.Handle())), nil
 	}))
-	_, err := peer.Call(ctx, "place", nil)
+	answer, err := peer.Call(ctx, "place", nil)
 	check(err)
-	region := <-regions
-	check(peer.Put(ctx, region.Handle(), 2, []byte("here")))
-	check(region.Close(ctx)) // From here on the memory is the server's alone.
+	handle := btl.Handle(binary.LittleEndian.Uint64(answer))
+	check(peer.Put(ctx, handle, 2, []byte("here")))
+	check((<-regions).Close(ctx)) // From here on the memory is the server's alone.
 	fmt.Printf("%q\n", memory)
 	// Output: "\x00\x00here\x00\x00"
 }

@@ -187,7 +187,8 @@ func dialAfterBrokenLink(t *testing.T, cfg gobtl.Config, links int) {
 	<-taken
 }
 
-// TestDialInCallback dials in a handler, which would wait for the goroutine that runs the handler.
+// TestDialInCallback dials in a MessageHandler. Dial would wait there for the goroutine that runs
+// the MessageHandler.
 func TestDialInCallback(t *testing.T) {
 	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, gobtl.Config{})
 	other := listen(t, gobtl.Config{}, "127.0.0.1:0")
@@ -198,7 +199,32 @@ func TestDialInCallback(t *testing.T) {
 	}))
 	must(t, dial(t, client, server.Address()).Send(t.Context(), 1, nil))
 	if err := <-told; !errors.Is(err, runner.ErrInHandler) {
-		t.Errorf("Dial in a handler: %v", err)
+		t.Errorf("Dial in a MessageHandler: %v", err)
+	}
+}
+
+// TestDialInHandler dials in a Handler, which runs on its own goroutine, and calls the new peer
+// there. The second call finds the connection of the first call.
+func TestDialInHandler(t *testing.T) {
+	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, gobtl.Config{})
+	other := listen(t, gobtl.Config{}, "127.0.0.1:0")
+	must(t, other.Handle("name", func(context.Context, *gobtl.Request) ([]byte, error) {
+		return []byte("other"), nil
+	}))
+	must(t, server.Handle("ask", func(ctx context.Context, _ *gobtl.Request) ([]byte, error) {
+		peer, err := server.Dial(ctx, other.Address())
+		if err != nil {
+			return nil, err
+		}
+		return peer.Call(ctx, "name", nil)
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	peer := dial(t, client, server.Address())
+	for range 2 {
+		if answer, err := peer.Call(ctx, "ask", nil); err != nil || string(answer) != "other" {
+			t.Errorf("%q, %v", answer, err)
+		}
 	}
 }
 

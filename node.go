@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -291,12 +292,21 @@ func (n *Node) none() bool { return n == nil || n.done == nil }
 
 // Close cancels the contexts of the running handlers, waits for the handlers' answers, and then
 // waits until all sent data is acknowledged. If ctx is cancelled, Close stops waiting, and returns
-// the error of ctx. Close makes all waiting method calls of the Node return an error. A method call
-// that waits for a MessageHandler or for OnPeer ends only when this callback has returned. Further
-// calls of Close do nothing. Inside a Handler, a MessageHandler or OnPeer, Close returns
-// runner.ErrInHandler and has no effect, because Close would wait for its own caller. A callback or
-// Handler can start a goroutine that calls Close. While a Handler of this Node runs, Close returns
-// runner.ErrInHandler even if a Handler of another Node calls it.
+// the error of ctx.
+//
+// Close waits only for peers that still answer. If a peer acknowledges nothing for
+// Config.Transport.CloseTimeout (1 s by default), its connection ends with unacknowledged data. An
+// answer of a handler that is not sent within one second of the beginning of Close can be lost. The
+// unsent bytes of streams are lost if no byte could be sent for one second, or after ten seconds.
+// Close reports none of these losses. A message has arrived for certain if Send or Call has
+// returned without an error.
+//
+// Close makes all waiting method calls of the Node return an error. A method call that waits for a
+// MessageHandler or for OnPeer ends only when this callback has returned. Further calls of Close do
+// nothing. Inside a Handler, a MessageHandler or OnPeer, Close returns runner.ErrInHandler and has
+// no effect, because Close would wait for its own caller. A callback or Handler can start a
+// goroutine that calls Close. While a Handler of this Node runs, Close returns runner.ErrInHandler
+// even if a Handler of another Node calls it.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -326,14 +336,21 @@ func (n *Node) Close(ctx context.Context) error {
 
 // inCallback reports whether the caller runs inside a callback or a Handler of the Node.
 func (n *Node) inCallback() bool {
+	if n.inRunnerCallback() {
+		return true
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, l := range n.links {
-		if l.run.InCallback() || l.calls.InHandler() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.links, func(l *Link) bool { return l.calls.InHandler() })
+}
+
+// inRunnerCallback reports whether the caller runs inside a callback of one of the Node's Runners,
+// such as a MessageHandler or OnPeer. A method that waits for a Runner would wait for ever there. A
+// Handler is no such callback, because it runs on its own goroutine.
+func (n *Node) inRunnerCallback() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.ContainsFunc(n.links, func(l *Link) bool { return l.run.InCallback() })
 }
 
 // closeLinks closes all links at the same time, and waits for their goroutines to end.

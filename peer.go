@@ -15,11 +15,14 @@ import (
 // zero Peer return ErrPeer if they have an error result, and otherwise zero values, except that
 // Done returns a closed channel.
 //
-// After the connection has ended, all methods of the Peer return the reason, and Node.Dial makes a
-// new connection. The reason is
+// After the connection has ended, Err and the methods that use the connection return the reason,
+// and Node.Dial makes a new connection. Only Close returns nil then, unless the Node is closed too.
+// The most frequent reasons are
 //
 //   - btl.ErrPeerRestarted if a packet of a new process has arrived from the peer's address;
 //   - btl.ErrPeerClosed if the peer has closed the connection;
+//   - btl.ErrClosed, and not the ErrClosed of this package, if this side has closed the connection
+//     or the Node;
 //   - btl.ErrPeerDead if the peer did not answer. Sends to a dead peer fail after
 //     Config.Transport.PeerTimeout. If the peer dies after it has received a request, the waiting
 //     Call or OpenStream fails within the sum of KeepAlive and PeerTimeout, which is 25 s by
@@ -38,9 +41,10 @@ type Peer struct {
 
 // Call sends a copy of the slice "request" to the peer's handler of the method, and returns the
 // body of the answer, which the caller may keep. The context of the peer's handler has the deadline
-// of ctx, and is cancelled when ctx is cancelled. The error of Call names the method and the peer,
-// and wraps call.ErrMethod, call.ErrBusy, a call.RemoteError with the text of the handler's error,
-// the reason why the connection ended, or the error of ctx.
+// of ctx, and is cancelled when ctx is cancelled. The error of Call names the method and the peer.
+// The error wraps a call.RemoteError with the text of the handler's error, the reason why the
+// connection ended, the error of ctx, or another error of call.Node.Call, such as call.ErrMethod,
+// call.ErrBusy, call.ErrRequestSize or call.ErrAnswerSize.
 func (p *Peer) Call(ctx context.Context, method string, request []byte) ([]byte, error) {
 	if p.none() {
 		return nil, ErrPeer
@@ -90,6 +94,10 @@ func (p *Peer) wrap(what string, err error) error {
 // transport has a copy of data. While the peer's queue is full, Enqueue waits, at most until ctx is
 // cancelled. The error of Enqueue is queue.ErrTooLarge, the reason why the connection ended, or the
 // error of ctx.
+//
+// If the connection ends before the peer has acknowledged the message, the message may be lost.
+// Enqueue has then returned already, so only Peer.Done and Peer.Err tell that the connection has
+// ended.
 func (p *Peer) Enqueue(ctx context.Context, data []byte) error {
 	if p.none() {
 		return ErrPeer
@@ -120,8 +128,14 @@ type Region struct {
 }
 
 // Expose lets this peer, but no other peer, access mem with the given rights, until the Region is
-// closed or the connection ends. The program must send the Region's Handle to the peer. Expose
-// returns btl.ErrAgain if Config.Transport.RegionsMax regions are already exposed, and
+// closed or the connection ends. The peer needs the right btl.RemoteRead for Get, and
+// btl.RemoteWrite for Put. The program must send the Region's Handle, which is a uint64, to the
+// peer, for example in the answer of a call. No callback runs when the peer puts or gets.
+//
+// For a region that all peers of a Link may access, use btl.Module.Expose in a function given to
+// Link.Runner().Do.
+//
+// Expose returns btl.ErrAgain if Config.Transport.RegionsMax regions are already exposed, and
 // btl.ErrConfig for unknown rights. Expose returns the reason why the connection ended if it has
 // ended, or the error of ctx if ctx is cancelled.
 func (p *Peer) Expose(ctx context.Context, mem []byte, rights btl.Rights) (*Region, error) {
@@ -251,7 +265,10 @@ func (p *Peer) Err() error {
 }
 
 // Close delivers all sent data, tells the peer that the connection ends, and ends the connection.
-// Close waits until the connection has ended, or until ctx is cancelled.
+// Close waits until the connection has ended, or until ctx is cancelled. If the peer acknowledges
+// nothing for Config.Transport.CloseTimeout (1 s by default), the connection ends with
+// unacknowledged data, and Close returns nil. Written bytes of a stream that wait because the peer
+// does not read are lost.
 func (p *Peer) Close(ctx context.Context) error {
 	if p.none() {
 		return ErrPeer

@@ -9,8 +9,8 @@ import (
 	"gobtl/btl/internal/remote"
 )
 
-// Handle identifies an exposed memory region in packets. A Handle is an opaque number with random
-// upper bits. The application sends the Handle to the peers that may access the region.
+// Handle identifies an exposed memory region in packets. A Handle is a uint64 with random upper
+// bits. The application sends the Handle to the peers that may access the region.
 type Handle = remote.Handle
 
 // Rights is the set of operations that peers may perform on an exposed memory region.

@@ -105,10 +105,12 @@ func main() {
 		check(s.ask(node, a[1:4], 2, "get", []byte(a[4])))
 		s.mu.Lock() // The third answer may come now.
 		_, value, _ := strings.Cut(s.values[a[4]], " ")
+		s.mu.Unlock()
 		fmt.Println(value)
 	default:
 		log.Fatal("want: store serve METRICS OWN OTHER OTHER, put A B C KEY VALUE, get A B C KEY")
 	}
+	check(node.Close(context.Background())) // tells the members that this client ends
 }
 
 func check(err error) {

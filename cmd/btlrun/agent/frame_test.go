@@ -60,8 +60,8 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// Standard input for a rank that has ended is reported as taken, so that btlrun reads the rest of its
-// standard input, and the program that writes it does not wait for ever.
+// Standard input for a rank that has ended is reported as taken, so that btlrun reads the rest of
+// its standard input, and the program that writes it does not wait for ever.
 func TestInputAfterEnd(t *testing.T) {
 	t.Parallel()
 	body, err := json.Marshal(Start{

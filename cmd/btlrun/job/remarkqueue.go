@@ -68,8 +68,8 @@ func (q *remarkQueue) next() []byte {
 	}
 	lines := q.waiting
 	if q.dropped > 0 {
-		lines = fmt.Appendf(lines, "%slines dropped here: %d (standard error accepted nothing)\n", q.label,
-			q.dropped)
+		lines = fmt.Appendf(lines, "%slines dropped here: %d (standard error accepted nothing)\n",
+			q.label, q.dropped)
 	}
 	q.waiting, q.dropped = nil, 0
 	return lines

@@ -209,8 +209,12 @@ func TestCheck(t *testing.T) {
 func TestFitting(t *testing.T) {
 	const hour = int64(time.Hour)
 	for _, tc := range []struct{ n, took, wanted, want int64 }{
-		{16, 1000, 10_000, 160}, {16, 1000, 1, 1}, {1, 0, 0, 1}, {64, hour, hour, 64},
-		{2_400_000_000, hour / 10, hour, 24_000_000_000}, {24_000_000_000, hour, hour, 24_000_000_000},
+		{16, 1000, 10_000, 160},
+		{16, 1000, 1, 1},
+		{1, 0, 0, 1},
+		{64, hour, hour, 64},
+		{2_400_000_000, hour / 10, hour, 24_000_000_000},
+		{24_000_000_000, hour, hour, 24_000_000_000},
 	} {
 		if got := fitting(tc.n, tc.took, tc.wanted); got != tc.want {
 			t.Errorf("%d took %d ns: %d in %d ns, want %d", tc.n, tc.took, got, tc.wanted, tc.want)

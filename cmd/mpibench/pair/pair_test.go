@@ -121,8 +121,12 @@ func TestNumbers(t *testing.T) {
 		in, out uint32
 		want    error
 	}{
-		{800, 800, io.EOF}, {1, 1, io.EOF},
-		{0, 1, errNumbers}, {1, 0, errNumbers}, {801, 1, errNumbers}, {1, 801, errNumbers},
+		{800, 800, io.EOF},
+		{1, 1, io.EOF},
+		{0, 1, errNumbers},
+		{1, 0, errNumbers},
+		{801, 1, errNumbers},
+		{1, 801, errNumbers},
 		{math.MaxUint32, 1, errNumbers},
 	} {
 		near, far := net.Pipe()

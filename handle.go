@@ -36,10 +36,10 @@ type Handler func(ctx context.Context, req *Request) ([]byte, error)
 // default), the Node writes a line to Config.Log, and Runner.LongPasses counts the delay. The slice
 // "data" is valid only until the MessageHandler returns.
 //
-// A panic of a MessageHandler ends the process. The goroutine that drives the network can be one
-// that waits in a method of a Peer, but the program cannot recover the panic there. A
-// MessageHandler that ends its goroutine with runtime.Goexit, for example by t.FailNow, ends the
-// process too.
+// A panic of a MessageHandler ends the process. A MessageHandler can run on a goroutine of the
+// program that waits in a method of a Peer. The program cannot recover the panic on this goroutine
+// either. A MessageHandler that ends its goroutine with runtime.Goexit, for example by t.FailNow,
+// ends the process too.
 type MessageHandler func(peer *Peer, data []byte)
 
 // methodBytesMax is the maximum length of a method's name, in bytes.

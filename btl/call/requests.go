@@ -35,9 +35,10 @@ func newUnackedRequests(most int64) unackedRequests {
 
 // mayAsk reports whether the limits on unacknowledged requests allow one more request of the given
 // size to a peer. A request of at most packetBytesMin bytes counts towards no limit. A request to
-// an ended endpoint is allowed, because it fails at once. A peer without unacknowledged requests is
-// allowed a request of any size if its host has no counted requests, or if its host has not used
-// its share of the limit for all peers.
+// an ended endpoint is allowed, because it fails at once. The unacknowledged requests to one peer
+// have at most u.most bytes, but a request larger than u.most may be the only one. All other
+// requests are allowed while the host of the peer has not used its share of the limit for all
+// peers.
 func (u *unackedRequests) mayAsk(peer *btl.Endpoint, bytes int) bool {
 	if bytes <= packetBytesMin || peer.Err() != nil {
 		return true

@@ -104,9 +104,10 @@ func (t *turn) wake(c *call) {
 	c.wake <- struct{}{}
 }
 
-// The method "poke" wakes the goroutine of the first blocked call in the list "open". The woken
-// goroutine then drives the module. The result of the method "poke" is true, or false if no call is
-// blocked. The caller must own the module.
+// The method "poke" wakes a goroutine that waits in the method "block", so that this goroutine
+// drives the module. The argument "open" lists the calls that have not ended, and the goroutine of
+// the first blocked call is woken. The method "poke" returns false if no call is blocked. The
+// caller of the method "poke" must own the module.
 func (t *turn) poke(open *list.List[*call]) bool {
 	for c := open.First(); c != nil; c = c.open.Next() {
 		if c.turn(callBlocked, callPoked) {

@@ -35,8 +35,8 @@ type Packs struct{ *Services }
 //
 // While a Pack is open, its endpoint stays in the scheduler's list. The endpoint's next sequence
 // number is reserved for the open Pack, so that no packet of the endpoint is sealed before the
-// Pack. A Pack is opened only while the send window allows a packet, and can be sealed even if the
-// byte limit is reached in the meantime (see reliability.Sender.Admits).
+// Pack. A Pack is opened only while the send window allows a packet. The Pack can then be sent even
+// if the bytes in flight reach their limit in the meantime (see reliability.Sender.Admits).
 
 // openPack is a shared packet (Pack) to which small fragments of an endpoint can still be added.
 type openPack struct {

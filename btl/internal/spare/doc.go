@@ -3,8 +3,10 @@
 //
 //	Take --> in use --Give--> idle, the latest last --> Take
 //	                            \
-//	                             +--> dropped: above BytesMax the oldest of a Memory,
-//	                                           above ListMax the newest of a List
+//	                             +--> dropped, if too much is idle
+//
+// A Memory drops its oldest idle memory above BytesMax bytes. A List drops the value that is given
+// to it if it has ListMax idle values.
 //
 // Only one goroutine may use a Memory or a List.
 package spare

@@ -1,6 +1,6 @@
 // Package landing lets a fabric provider write the payloads of large fragments directly to their
-// final memory, without a copy by the module (direct receive). The final memory that the provider
-// uses in one poll is called a landing.
+// destination memory, without a copy by the module (direct receive). The destination memory that
+// the provider may use in one poll is called a landing.
 //
 //	ChunkCame, PutCame --> Expectation (the peer's next chunk)
 //	                            |
@@ -10,10 +10,10 @@
 //	all other packets            --> Restore (copies to the receive buffers)
 //
 // Three things to know:
-//   - The memory for direct receive (landing) is usually the memory to which the next chunks of a
-//     message or put belong. If the size of the peer's next message can be predicted from the sizes
-//     of its previous messages, the landing (the memory for direct receive) can be a buffer for
-//     this message.
+//   - The memory for direct receive (landing) is usually the destination of the next chunks of a
+//     message or put. If the size of the peer's next message can be predicted from the sizes of the
+//     peer's previous messages, the landing (the memory for direct receive) can be a buffer for the
+//     next message.
 //   - Expected chunks stay in the memory for direct receive (landing), where the provider has
 //     written them. The payloads of unexpected packets must be copied back to their receive buffers
 //     before the module writes to the landing (the memory for direct receive), begins a fragment,
@@ -22,5 +22,5 @@
 //     peer, which the module predicts from the order in which chunks of the peers have recently
 //     arrived.
 //
-// Only one goroutine may use the types of package landing.
+// The types of package landing are not safe for concurrent use.
 package landing

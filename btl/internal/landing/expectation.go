@@ -6,7 +6,7 @@ import (
 	"gobtl/frag"
 )
 
-// Expectation is the prediction which chunk of a message or put a peer sends next.
+// Expectation is the prediction of the next chunk (of a message or put) that a peer sends.
 type Expectation[E any] struct {
 	Of      E // the endpoint; the zero value after End
 	asm     *frag.Assembler
@@ -24,8 +24,8 @@ type Expectation[E any] struct {
 	put    Put
 	puts   progress // the peer's latest put
 	// The field "next" is the Expectation of the peer whose chunks usually arrive in the poll after
-	// this peer's chunks. The field "rival" is the Expectation of the peer whose chunks arrived most
-	// recently in the poll after this peer's chunks, unless it is the peer of the field "next".
+	// this peer's chunks. The field "rival" is the Expectation that replaces "next" if chunks of its
+	// peer arrive once more in the poll after this peer's chunks.
 	next, rival *Expectation[E]
 }
 
@@ -60,9 +60,9 @@ func (x *Expectation[E]) living() *Expectation[E] {
 // close records that the Plan makes no prediction about the peer's next chunk.
 func (x *Expectation[E]) close() { x.open, x.begins = false, false }
 
-// Message returns the memory to which a provider can directly receive the next chunks of the peer's
-// message, or nil if direct receive is not possible. The memory that Message returns ends at a
-// chunk boundary, and is valid for one poll.
+// Message returns the memory into which a provider can directly receive the next chunks of the
+// peer's message, or nil if direct receive is not possible. The memory that Message returns ends at
+// a chunk boundary, and is valid for one poll.
 func (x *Expectation[E]) Message() (mem []byte) {
 	if !x.begins {
 		return x.asm.ChunkMemory(x.fragID, x.offset, bytesMax)
@@ -73,7 +73,7 @@ func (x *Expectation[E]) Message() (mem []byte) {
 	return mem
 }
 
-// Put describes the memory to which a provider can directly receive the next chunks of the peer's
+// Put describes the memory into which a provider can directly receive the next chunks of the peer's
 // put. The result "ok" of Put says whether the expected chunk belongs to a put, and not to a
 // message. The field Bytes of the returned Put is a multiple of the chunk size, or the number of
 // bytes to the end of the put.
@@ -95,8 +95,9 @@ func (x *Expectation[E]) Check(lands bool) error {
 	return nil
 }
 
-// The type "progress" records up to which offset bytes of a peer's latest put (of several chunks)
-// have arrived. The provider must not overwrite bytes of a put that have already arrived.
+// The type "progress" records the highest offset up to which bytes of a peer's latest put (of
+// several chunks) have arrived. The provider must not overwrite bytes of a put that have already
+// arrived.
 type progress struct {
 	fragID uint32
 	high   uint32 // no byte from this offset on has arrived
@@ -104,8 +105,8 @@ type progress struct {
 }
 
 // The method "reached" records an accepted chunk of a put, where "end" is the offset of the first
-// byte after the chunk. The method "reached" returns false if the chunk belongs to a put before the
-// latest one, or if bytes of the put after the chunk have already arrived, and true otherwise.
+// byte after the chunk. The method "reached" returns true if the chunk belongs to the peer's latest
+// put, and no bytes that follow the chunk in this put have arrived.
 func (p *progress) reached(fragID, end uint32) bool {
 	switch ahead := int32(fragID - p.fragID); {
 	case p.known && ahead == 0:

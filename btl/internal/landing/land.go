@@ -32,9 +32,9 @@ func (p *Plan[E]) Next(bulk bool) (x *Expectation[E]) {
 }
 
 // Poll polls the channel after a call of Next. The argument "mem" of Poll is the memory for direct
-// receive, or nil. Poll can return fewer completions than the argument "limit" allows, even if more
-// completions are available. If the poll used direct receive, the field Memory is set, and the
-// caller must call Done after it has processed the completions.
+// receive, or nil for a poll without direct receive. Poll can return fewer completions than the
+// argument "limit" allows, even if more completions are available. If the poll used direct receive,
+// the field Memory is set, and the caller must call Done after it has processed the completions.
 func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error) {
 	if err = p.land(mem); err != nil {
 		return 0, err
@@ -43,8 +43,8 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 		return p.Channel.Poll(now, limit)
 	}
 	if p.inOrder() {
-		// A poll with direct receive asks for at most as many packets as the memory for direct receive
-		// has room for chunks.
+		// A poll with direct receive asks for at most one packet for each chunk that fits into the memory
+		// for direct receive.
 		chunk := int(p.aim.chunk)
 		limit = min(limit, max(1, (len(p.Memory)+chunk-1)/chunk))
 	}
@@ -72,16 +72,16 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 	return got, nil
 }
 
-// inOrder reports whether the next packets are almost certainly the expected chunks. On a reliable
-// fabric, and in a put whose packets have at least OneByOneBytesMin bytes, inOrder takes the next
-// packets for the expected chunks.
+// inOrder reports whether the next packets are almost certainly the expected chunks. inOrder
+// returns true on a reliable fabric, and in a put whose packets have at least OneByOneBytesMin
+// bytes.
 func (p *Plan[E]) inOrder() bool {
 	x := p.aim
 	return x.counted && x.chunk > 0 || p.to.Flags != 0 && x.chunk >= OneByOneBytesMin
 }
 
-// land gives the provider the memory for direct receive in the next poll, or withdraws memory that
-// a previous poll has given.
+// land gives the provider the memory for direct receive in the next poll, or withdraws the memory
+// that was given for a previous poll.
 func (p *Plan[E]) land(mem []byte) error {
 	head := frag.ChunkHeaderBytes
 	switch {
@@ -98,8 +98,8 @@ func (p *Plan[E]) land(mem []byte) error {
 		p.Armed = p.Memory != nil
 		return nil
 	}
-	// While the provider still has datagrams of a previous poll to report, it refuses memory for
-	// direct receive.
+	// The provider refuses memory for direct receive until it has reported all datagrams of the
+	// previous poll.
 	p.Memory, p.aim = nil, nil
 	if p.Armed {
 		return ErrSurplus
@@ -112,13 +112,13 @@ func (p *Plan[E]) land(mem []byte) error {
 func (p *Plan[E]) Aim() (x *Expectation[E], put bool) { return p.aim, p.to.Flags != 0 }
 
 // Done ends the processing of a poll in which the provider was allowed to write payloads directly
-// to their final memory (direct receive).
+// to their destination memory (direct receive).
 func (p *Plan[E]) Done() { p.aim = nil }
 
 // Match parses the header of a packet into h. Match reports whether the packet is the expected
-// chunk whose payload the provider has written to its final memory. The header h is valid only if
-// Match returns true. The caller of Match must compare h.Conn with the connection tag of the
-// endpoint.
+// chunk, and its payload was written to the destination memory by the provider. The header h is
+// valid only if Match returns true. The caller of Match must compare h.Conn with the connection tag
+// of the endpoint.
 func (p *Plan[E]) Match(comp *fabric.Completion, h *frag.Header) bool {
 	x := p.aim
 	if !x.open || x.put.Flags != p.to.Flags || !p.decode(comp, h) || h.FragID != x.fragID ||
@@ -129,9 +129,9 @@ func (p *Plan[E]) Match(comp *fabric.Completion, h *frag.Header) bool {
 		h.PutOffset == p.to.At+uint64(comp.LandedOff)
 }
 
-// decode parses the header of a chunk whose payload was received directly. If the provider has
-// written the payload of a chunk to its final memory, the receive buffer contains only the header
-// of the chunk. decode reports whether the packet is a chunk with the same flags for puts and
+// decode parses the header of a chunk whose payload the provider has written directly to the
+// destination memory. The receive buffer contains only the header of a chunk whose payload was
+// received directly. decode reports whether the packet is a chunk with the same flags for puts and
 // operations as the expected chunk.
 func (p *Plan[E]) decode(comp *fabric.Completion, h *frag.Header) bool {
 	headBytes := int(comp.Len - comp.Landed)
@@ -143,10 +143,10 @@ func (p *Plan[E]) decode(comp *fabric.Completion, h *frag.Header) bool {
 		h.Flags&(frag.FlagPut|frag.FlagOp) == p.to.Flags
 }
 
-// Accept adds a chunk whose payload is already in its final memory to its message. The argument h
-// of Accept is the header of the chunk. The argument inOrder of Accept says whether all packets
-// before the packet of the chunk have arrived. Accept returns the message if the message is
-// complete, and otherwise nil.
+// Accept adds a chunk to its message if the chunk's payload is already in the memory of the
+// message. The argument h of Accept is the header of the chunk. The argument inOrder of Accept says
+// whether all packets before the packet of the chunk have arrived. Accept returns the message if
+// the message is complete, and otherwise nil.
 func (p *Plan[E]) Accept(h *frag.Header, inOrder bool) (*frag.Message, error) {
 	x := p.aim
 	if !x.begins {
@@ -170,8 +170,8 @@ func (p *Plan[E]) Claim(comp *fabric.Completion, target []byte) bool {
 
 // Restore copies the payloads of unexpected packets from the memory for direct receive to the
 // receive buffers of these packets, after the headers. If the Plan had predicted the first chunk of
-// a new fragment, Restore withdraws the prediction, so that the number of packets in the next polls
-// is not limited.
+// a new fragment, Restore withdraws the prediction, because a poll for predicted chunks can be
+// limited to few packets.
 func (p *Plan[E]) Restore(comps []fabric.Completion) {
 	guess := p.aim.begins
 	if guess && len(comps) > 0 {

@@ -8,8 +8,8 @@ import (
 	"gobtl/frag"
 )
 
-// Plan is the state of direct receive (of chunks to their final memory) on one channel. A zero Plan
-// uses no direct receive.
+// Plan is the state of direct receive (of chunks into their destination memory) on one channel. A
+// zero Plan uses no direct receive.
 type Plan[E any] struct {
 	lander    fabric.Lander // nil: the channel has no direct receive
 	Channel   *port.Channel // the channel with direct receive; nil if lander is nil
@@ -32,22 +32,20 @@ type Plan[E any] struct {
 	guessMin uint32 // minimum size of a fragment whose first chunk the Plan predicts
 }
 
-// GuessBytesMin is the minimum size, in bytes, of a fragment whose first chunks the Plan lets the
-// provider write directly to the final memory, because the Plan predicts that the fragment comes
-// next.
+// GuessBytesMin is the minimum size, in bytes, of a fragment that the Plan predicts before any
+// chunk of the fragment has arrived.
 const GuessBytesMin = 32 << 10
 
 // bytesMax is the maximum size of the memory for direct receive, in bytes.
 const bytesMax = 1 << 20
 
 // MissedMax is the number of consecutive polls without the expected chunk after which the Plan no
-// longer expects a chunk from the peer. When a chunk from a peer has arrived in a receive buffer,
-// the Plan expects chunks from this peer again.
+// longer expects a chunk from the peer. The Plan expects chunks from the peer again when a chunk
+// from this peer has arrived in a receive buffer.
 const MissedMax = 2
 
-// PausePolls is the number of polls that receive nothing straight into the memory of a message,
-// after a poll with unexpected packets. Packets are unexpected, for example, if two peers send
-// large fragments at the same time.
+// PausePolls is the number of polls without direct receive after a poll with unexpected packets.
+// Packets are unexpected, for example, if two peers send large fragments at the same time.
 const PausePolls = 2
 
 // OneByOneBytesMin is the minimum packet size, in bytes, at which a poll can be limited to one
@@ -57,7 +55,7 @@ const OneByOneBytesMin = 16 << 10
 
 // Init prepares a Plan for channel c, whose provider supports direct receive (fabric.Lander). The
 // argument "arena" of Init contains the receive buffers of channel c. The first chunk of a fragment
-// is received directly in its final memory only if the fragment has at least guessMin bytes
+// is received directly into its destination memory only if the fragment has at least guessMin bytes
 // (usually GuessBytesMin).
 func (p *Plan[E]) Init(c *port.Channel, lander fabric.Lander, arena *fabric.Arena,
 	guessMin uint32,
@@ -66,14 +64,14 @@ func (p *Plan[E]) Init(c *port.Channel, lander fabric.Lander, arena *fabric.Aren
 }
 
 // Due reports whether the next poll of channel c must give memory for direct receive to the
-// provider, or must withdraw memory that a previous poll has given.
+// provider, or must withdraw the memory that was given for a previous poll.
 func (p *Plan[E]) Due(c *port.Channel) bool { return p.Channel == c && (p.Armed || p.next != nil) }
 
-// OneByOne reports whether the next poll should ask for a single packet. This is so
-// if the poll receives nothing straight into the memory of a message, and either the channel was
-// idle, or a fragment whose packets have at least OneByOneBytesMin bytes was just completed. After
-// a poll that returns only the first chunk of a large fragment, the provider can receive the
-// remaining chunks directly in their final memory.
+// OneByOne reports whether the next poll should ask for a single packet. OneByOne returns true if
+// the next poll has no memory for direct receive, and either the channel was idle, or a fragment
+// whose packets have at least OneByOneBytesMin bytes was just completed. After a poll that returns
+// only the first chunk of a large fragment, the provider can receive the remaining chunks directly
+// into their destination memory.
 func (p *Plan[E]) OneByOne(idle bool) bool {
 	one := p.next == nil && (idle || p.justWhole)
 	if one {
@@ -88,7 +86,8 @@ func (p *Plan[E]) Worth(sizeBytes uint32) bool { return sizeBytes >= p.guessMin 
 // ChunkCame updates the Expectation of a peer when a chunk of a message, with the header h, has
 // arrived. The argument "whole" of ChunkCame says whether the fragment is complete. After two
 // fragments of equal size from a peer, the Plan expects a third fragment of this size. The provider
-// writes the chunks of an expected fragment directly to the buffer that the fragment will get.
+// writes the chunks of an expected fragment directly to the buffer that is intended for the
+// fragment.
 func (p *Plan[E]) ChunkCame(x *Expectation[E], h *frag.Header, whole bool) {
 	x.missed, x.put = 0, Put{}
 	if whole {
@@ -158,9 +157,9 @@ func (p *Plan[E]) plan(x *Expectation[E]) {
 	}
 }
 
-// learn records that, in this poll, chunks from the peer of Expectation x have arrived after the
-// chunks from the peer of Expectation p.before in the previous polls. From the order in which peers
-// have sent chunks, the Plan predicts the peer of the next chunks.
+// learn records that chunks from the peer of Expectation x have followed the chunks from the peer
+// of Expectation p.before, which arrived in an earlier poll. The Plan predicts the peer of the next
+// chunks from the order in which chunks of different peers have arrived.
 func (p *Plan[E]) learn(x *Expectation[E]) {
 	p.latest = x
 	if p.learned {

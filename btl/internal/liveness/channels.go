@@ -9,8 +9,8 @@ import (
 // that no packet has used for some time (30 s on Linux). Each channel has its own pair of ports,
 // and a connection can leave one of its channels unused for a long time. Each side of a connection
 // probes the peer on every channel on which it has sent nothing for the time KeepAlive. A channel
-// counts as silent even if packets arrive through it, because some NATs renew an entry only for
-// outgoing packets.
+// through which this side sends nothing counts as silent even if packets of the peer arrive through
+// it, because some NATs renew an entry only for outgoing packets.
 
 // Channels is the number of channels of a connection.
 const Channels = 2
@@ -48,8 +48,8 @@ func (p *Peer) AnsweredBy(channel int, now Time) {
 // SilentChannels finds the channels on which this side has sent nothing for the time KeepAlive.
 // SilentChannels examines only the first "count" channels. The result "ask" of SilentChannels is
 // true for each channel on which a probe is due. A probe is due on a channel if nothing was sent
-// through it for KeepAlive, or, after an unanswered probe, for a quarter of KeepAlive. The result
-// "next" of SilentChannels is the time until SilentChannels must be called again.
+// through the channel for the time KeepAlive, or for a quarter of this time after an unanswered
+// probe. The result "next" of SilentChannels is the time until SilentChannels must be called again.
 func (p *Peer) SilentChannels(
 	now Time, r *Rules, sent Sent, count int,
 ) (ask [Channels]bool, next time.Duration) {

@@ -25,7 +25,7 @@ func (s *Watches[E]) Urge(ep E) {
 	}
 }
 
-// Takes records that the peer has reported that its side of the connection is established.
+// Takes records the peer's report that the connection is established on the peer's side.
 func (s *Watches[E]) Takes(ep E) {
 	if w := s.watchOf(ep); !w.takes {
 		w.takes = true
@@ -34,8 +34,8 @@ func (s *Watches[E]) Takes(ep E) {
 }
 
 // AskMissed immediately probes a peer whose first ACKs arrived before the connection was
-// established on this side. The peer's first ACKs contain its first credits, which the peer repeats
-// only when it is probed.
+// established on this side. The peer's first ACKs grant this side its first credits, and the peer
+// repeats this grant only when it is probed.
 func (s *Watches[E]) AskMissed(ep E) {
 	w, v := s.watchOf(ep), s.host.View(ep)
 	if w.missed && w.mayAsk(&v) && v.Owed() && !v.Handshaking {

@@ -17,8 +17,8 @@
 //   - A peer whose application computes for a long time is silent but not dead. The answer that is
 //     outstanding from a peer can be an ACK of the oldest packet in flight, a requested ACK, or the
 //     answer to a probe.
-//   - A Peer handles no packets and reads no clock. All times in package liveness are on a clock
-//     that does not advance while the local process is suspended.
+//   - A Peer handles no packets and reads no clock. All times in a Peer are on a clock that does
+//     not advance while the local process is suspended.
 //
-// Only one goroutine may use a Peer.
+// A Peer is not safe for concurrent use.
 package liveness

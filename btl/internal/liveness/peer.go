@@ -38,9 +38,9 @@ type Rules struct {
 // which is at the same time the interval between these probes.
 func (r *Rules) PressAfter() time.Duration { return r.PeerTimeout / 8 }
 
-// idleAfter returns how long an idle peer has for its answer, from the second probe on. A peer that
-// is probed after a silence of PressAfter, and again after PressAfter, is thus dead after a silence
-// of PeerTimeout.
+// idleAfter returns the time within which an idle peer must answer after its second probe. If the
+// first two probes are sent PressAfter and twice PressAfter after the peer's latest packet, the
+// peer counts as dead after a silence of PeerTimeout.
 func (r *Rules) idleAfter() time.Duration { return r.PeerTimeout - 2*r.PressAfter() }
 
 // AskEvery returns the interval at which a peer is probed over a reliable fabric while an
@@ -60,8 +60,8 @@ func (r *Rules) sooner() time.Duration { return r.PeerTimeout / 16 }
 // Peer records when packets and answers of one peer have arrived. Begin initializes a Peer.
 type Peer struct {
 	heardAt Time // latest packet of the peer
-	// owesAt is the latest of three times: when a packet was sent while no packet was in flight, when
-	// the oldest packet in flight became the oldest, and when it was refused for lack of memory.
+	// owesAt is the time when the oldest packet in flight became the oldest, or when the peer refused
+	// this packet for lack of memory, whichever was later.
 	owesAt     Time
 	AckedAt    Time // when the peer last acknowledged a packet
 	answeredAt Time
@@ -209,9 +209,8 @@ func (p *Peer) MayAskLife(now Time) bool {
 }
 
 // LifeNonce returns the nonce for the next restart probe, which asks whether the peer has
-// restarted. As long as no packet has arrived from the peer since the previous restart probe,
-// LifeNonce returns the nonce of the previous restart probe. If LifeNonce returns 0, the caller
-// must draw a new nonce.
+// restarted. Until a packet of the peer arrives, LifeNonce returns the nonce of the previous
+// restart probe again. If LifeNonce returns 0, the caller must draw a new nonce.
 func (p *Peer) LifeNonce() uint64 {
 	if d := p.doubts; d != nil && p.heardAt < d.lifeAskedAt {
 		return d.lifeNonce
@@ -297,7 +296,7 @@ type Verdict struct {
 }
 
 // Why returns a text that says why a peer was declared dead. The text names the silent channels and
-// the number of unanswered probes.
+// the number of unanswered probes or retransmissions.
 func (v *Verdict) Why() string {
 	owed, tries := v.Owed.Round(time.Millisecond), v.Tries
 	switch {
@@ -316,8 +315,8 @@ func (v *Verdict) Why() string {
 // "grace" of Verdict is added to the peer's time to answer, because received packets possibly wait
 // unread.
 //
-// An idle peer was possibly silent for longer than its time to answer before the first probe. From
-// the second probe on, such a peer has at least the time idleAfter.
+// An idle peer has at least the time idleAfter to answer after its second probe, because it was
+// possibly silent for longer than PeerTimeout before its first probe.
 //
 // A peer that sends packets but never acknowledges the oldest packet in flight is declared dead as
 // well, because the path possibly carries only small packets.

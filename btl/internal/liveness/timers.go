@@ -20,7 +20,7 @@ import (
 //     still has the old connection.
 //   - If, over a reliable fabric, an ACK or credits of the peer are outstanding, a probe requests
 //     this ACK or these credits.
-//   - If none of the conditions above is true, a keep-alive probe is sent if it is due.
+//   - If no other entry of this list applies, a keep-alive probe is sent if it is due.
 
 // Watch contains an endpoint's timer, the purpose of the timer, and the arrival times of the peer's
 // packets.
@@ -43,8 +43,8 @@ func (w *Watch) Runs() bool { return w.room != 0 }
 // handshake in progress.
 func (w *Watch) MayWatch() bool { return !w.Watched && !w.Superseded && !w.broken }
 
-// Early records that a packet arrived before the connection was established on this side. The
-// credits that the packet possibly contained are lost.
+// Early records that this side has dropped a packet, possibly with credits, because the packet
+// arrived before the connection was established on this side.
 func (w *Watch) Early() { w.missed = true }
 
 // Confirmed records that an Ack of the peer has shown that the peer's side of the connection is
@@ -71,8 +71,8 @@ type Watches[E comparable] struct {
 }
 
 // Scarce is a resource whose lack is a reason to probe silent peers. Each resource has its own
-// interval between probes. With a common interval, a peer that requests one resource again and
-// again could prevent the probes for a different resource.
+// interval between probes. If one interval applied to all resources, a peer that requests one
+// resource again and again could prevent the probes for a different resource.
 type Scarce uint8
 
 // The scarce resources.
@@ -133,7 +133,7 @@ func (s *Watches[E]) Check(ep E) error {
 	return nil
 }
 
-// Set makes the endpoint's timer expire after the duration d, and not at any time that was set
+// Set makes the endpoint's timer expire after the duration d, and cancels the expiry that was set
 // before.
 func (s *Watches[E]) Set(ep E, d time.Duration) {
 	w, slot := s.of(ep)
@@ -314,8 +314,8 @@ func (s *Watches[E]) onKeepAlive(ep E, w *Watch, v *View) {
 	s.Set(ep, verdict.Next(min(s.Rules.PressAfter(), s.keepChannels(ep, w, v))))
 }
 
-// pressForAnswer reports whether an answer of the peer is outstanding, but a packet of the peer has
-// arrived so recently that no probe is due yet.
+// pressForAnswer returns true if an answer of the peer is outstanding, and the peer's latest packet
+// arrived less than PressAfter ago, so that no probe is due yet.
 func (s *Watches[E]) pressForAnswer(ep E, w *Watch, v *View, quiet time.Duration) bool {
 	if w.asks = v.Asks; !w.asks {
 		return false
@@ -348,9 +348,10 @@ func (s *Watches[E]) WatchAsks(ep E) {
 
 // AskSilent probes silent peers before KeepAlive has passed, because a resource is scarce.
 // AskSilent probes the peers for whose endpoints the function "holds" returns true. The result of
-// "holds" must not depend on the peer that needs the resource. AskSilent scans all endpoints, but
-// for each resource at most once in each interval of the length PressAfter. If the previous scan
-// for the resource was less than PressAfter ago, AskSilent does nothing and returns false.
+// "holds" must not depend on which peer needs the resource, because one scan serves all peers that
+// need the resource. AskSilent scans all endpoints, but for each resource at most once in each
+// interval of the length PressAfter. If the previous scan for the resource was less than PressAfter
+// ago, AskSilent does nothing and returns false.
 func (s *Watches[E]) AskSilent(why Scarce, holds func(E) bool) bool {
 	now := *s.now
 	if now < s.silentAt[why] {

@@ -3,9 +3,9 @@ package meet
 import "gobtl/frag"
 
 // OnHello answers a Hello on the channel on which the Hello has arrived. The answer is a HelloAck,
-// a Retry or a Reject. An answer to an unproven address is at most as long as the Hello, whose
-// length is the argument "helloBytes". The argument "source" of OnHello is the address of the
-// Hello's sender, or empty if the fabric does not report this address.
+// a Retry or a Reject. An answer to an address that is not validated is at most as long as the
+// Hello, whose length is the argument "helloBytes". The argument "source" of OnHello is the address
+// of the Hello's sender, or empty if the fabric does not report this address.
 func (s *Handshakes[E]) OnHello(
 	by frag.Probe, h *frag.Header, hello *frag.Hello, helloBytes int, source []byte,
 ) bool {
@@ -55,11 +55,11 @@ func (s *Handshakes[E]) OnHello(
 
 // onFirstHello finds or makes the endpoint for a Hello that contains no connection tag of this
 // side, but valid cookies for its sender's addresses on the command channel and the data channel.
-// onFirstHello returns one of three endpoints: the half-open endpoint of a previous Hello, an
-// endpoint that is connecting to the sender (simultaneous open), or a new endpoint. onFirstHello
-// returns a connecting endpoint only if this side has not sent the endpoint's tag to a different
-// endpoint of the peer. If onFirstHello returns the zero value, the caller sends the result
-// "answer" to the sender of the Hello, unless "answer" has no Reason and names no module.
+// onFirstHello returns either the half-open endpoint of a previous Hello, or an endpoint that is
+// connecting to the sender (simultaneous open), or a new endpoint. onFirstHello returns a
+// connecting endpoint only if this side has sent the endpoint's connection tag to no endpoint of
+// the peer except the sender of the Hello. If onFirstHello returns the zero value, and the result
+// "answer" has a Reason or names a module, the caller sends "answer" to the sender of the Hello.
 func (s *Handshakes[E]) onFirstHello(
 	h *frag.Header, hello *frag.Hello,
 ) (ep E, answer Answer) {
@@ -149,7 +149,7 @@ func (s *Handshakes[E]) welcomeAgain(ep E, hello *frag.Hello) (answer Answer, ok
 // roomFor returns 0 if the limits allow a new endpoint for an incarnation of a peer at an address,
 // and otherwise the reason of the refusal. If the limit for the address is reached, roomFor ends an
 // endpoint that its peer has already closed. If the limits do not allow a new endpoint, roomFor
-// probes silent peers, so that endpoints of dead peers end.
+// probes silent peers, because the endpoints of dead peers then end and make room.
 func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 	var none E
 	others := 0
@@ -179,9 +179,9 @@ func (s *Handshakes[E]) roomFor(addr string, life uint64) (reason uint8) {
 const crowdedMost = 1024
 
 // askHost probes the silent peers of a host that has reached its limit of endpoints. If
-// AskSilentHosts was called so recently that it does nothing, askHost remembers the host. A later
-// call of askHost, for any host, also probes the silent peers of the remembered hosts. A host that
-// sends Hellos again and again cannot prevent the probes for a different host.
+// AskSilentHosts does nothing, because the previous scan was too recent, askHost remembers the
+// host. A later call of askHost, for any host, also probes the silent peers of the remembered
+// hosts, so that a host that sends many Hellos cannot prevent the probes for a different host.
 func (s *Handshakes[E]) askHost(host string) {
 	if len(s.crowded) < crowdedMost {
 		s.crowded[host] = struct{}{}

@@ -34,8 +34,8 @@ type Tagged struct {
 	Lower   bool // this module's incarnation is not higher than the peer's
 }
 
-// Claim is the decision whether to bind a local endpoint to an endpoint of the peer that knows the
-// local endpoint's connection tag.
+// Claim is the decision whether to bind a local endpoint to the sender of a handshake packet, which
+// is an endpoint of the peer that knows the local endpoint's connection tag.
 type Claim uint8
 
 // The claims.
@@ -72,8 +72,8 @@ func (f *Tagged) Claim() Claim {
 	return ClaimContested
 }
 
-// Proof describes the situation when the peer of a half-open endpoint proves that it receives at
-// its address. A second endpoint is possibly registered for the address of the half-open endpoint.
+// Proof describes the situation at the moment when the address of a half-open endpoint's peer is
+// validated. A second endpoint is possibly registered for the address of the half-open endpoint.
 type Proof struct {
 	Known    bool // a second endpoint is registered for the address
 	SameLife bool // the second endpoint is for the same incarnation of the peer
@@ -83,8 +83,8 @@ type Proof struct {
 	Told     bool // the tag of the second endpoint was sent to the peer, or it is bound
 }
 
-// Outcome is the decision whether a half-open endpoint, or the endpoint that is already registered
-// for the same address, continues.
+// Outcome is the decision which of two endpoints for the same address continues, the half-open
+// endpoint or the registered endpoint.
 type Outcome uint8
 
 // The outcomes.
@@ -106,11 +106,12 @@ func (o Outcome) String() string {
 
 // Outcome decides by the incarnations of the peer whether the half-open endpoint, the registered
 // endpoint or both continue. If the registered endpoint was made after the half-open endpoint and
-// is connected to a different incarnation, the incarnation of the half-open endpoint is over. If
-// the local application began to connect by name after the half-open endpoint was made, the name
-// possibly belongs to a later incarnation, and both endpoints continue until one of them is
-// connected. If the registered endpoint was made before the half-open endpoint and belongs to a
-// different incarnation, the incarnation of the registered endpoint is over.
+// is connected to a different incarnation, the peer's process with the half-open endpoint's
+// incarnation has ended. If the local application began to connect by name after the half-open
+// endpoint was made, the name possibly belongs to a later incarnation, and both endpoints continue
+// until one of them is connected. If the registered endpoint was made before the half-open endpoint
+// and belongs to a different incarnation, the peer's process with the registered endpoint's
+// incarnation has ended.
 func (p *Proof) Outcome() Outcome {
 	connected, connecting := p.State == Connected, p.State == Connecting
 	switch {

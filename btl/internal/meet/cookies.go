@@ -9,19 +9,20 @@ import (
 	"gobtl/internal/cookie"
 )
 
-// Strangers decides how to answer Hellos from senders that have not proven their addresses.
-// Strangers stores nothing about a sender whose address is not proven. Strangers sends the sender
-// of a Hello a cookie, which contains a message authentication code of the sender's address. By
+// Strangers decides how to answer Hellos from senders whose addresses are not validated. Strangers
+// stores nothing about a sender whose address is not validated. Strangers sends the sender of a
+// Hello a cookie, which contains a message authentication code of the sender's address. By
 // returning the cookie in its next Hello, the sender proves that it receives packets at the address
 // for which the cookie was made.
 type Strangers struct {
 	jar   *cookie.Jar
 	pass  uint64 // number of the latest poll with a Retry
 	spent int    // number of Retries sent in poll pass
-	// The field "retried" counts the Retries of the present poll for each hash of channel and address.
+	// The field "retried" counts the Retries of the present poll for each hash value of a channel and
+	// an address.
 	retried [retryPlaces]uint8
-	// For each channel and each hash of an address, the field "refused" contains the number of the
-	// poll in which the latest Reject was sent.
+	// For each channel and each hash value of an address, the field "refused" contains the number of
+	// the poll in which the latest Reject was sent.
 	refused [frag.ProbeCount][RejectPlaces]uint64
 }
 
@@ -32,8 +33,8 @@ const (
 	// retriesPerPass is the maximum number of Retries in one poll. The number of Retries is limited
 	// because Retries use the same buffers as ACKs.
 	retriesPerPass = port.ControlBuffers / 2
-	// In one poll, at most retriesOfPlace Retries are sent for each hash of channel and address. Each
-	// poll uses a different hash function.
+	// In one poll, at most retriesOfPlace Retries are sent for each hash value of a channel and an
+	// address. Each poll uses a different hash function.
 	retryPlaces    = 64
 	retriesOfPlace = 4
 	// RejectPlaces is the maximum number of Rejects on each channel in one poll. Each address is
@@ -90,9 +91,9 @@ func (s *Strangers) Proves(now Time, hello *frag.Hello, source []byte) bool {
 		jar.Good(at, sealed(hello, frag.ProbeData), hello.DataName, hello.DataCookie)
 }
 
-// MayRetry reports whether the limits allow a Retry as the answer to a Hello from an unproven
-// address, and counts this Retry. The limits forbid a Retry that is longer than the Hello. The
-// number of Retries in one poll is limited, both in total and for each address.
+// MayRetry reports whether the limits allow a Retry as the answer to a Hello from an address that
+// is not validated, and counts this Retry. The limits forbid a Retry that is longer than the Hello.
+// The number of Retries in one poll is limited, both in total and for each address.
 func (s *Strangers) MayRetry(pass uint64, by frag.Probe, to []byte, helloBytes int) bool {
 	if s.pass != pass {
 		s.pass, s.spent, s.retried = pass, 0, [retryPlaces]uint8{}
@@ -121,7 +122,7 @@ func (s *Strangers) Retry(now Time, hello *frag.Hello, to []byte) *frag.Retry {
 
 // MayReject reports whether the limits allow a Reject to an address in the given poll, and counts
 // this Reject. On each channel, at most one Reject per poll is allowed for all addresses with the
-// same hash.
+// same hash value.
 func (s *Strangers) MayReject(pass uint64, by frag.Probe, to []byte) bool {
 	latest := &s.refused[by][s.place(by, to, pass)%RejectPlaces]
 	if *latest == pass {

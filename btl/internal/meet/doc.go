@@ -1,6 +1,6 @@
 // Package meet implements the rules of the handshake between two modules. The rules determine which
-// addresses are proven, to which endpoint of the peer each local endpoint is connected, and which
-// peers are accepted.
+// addresses are validated, to which endpoint of the peer each local endpoint is connected, and
+// which peers are accepted.
 //
 //	  Connect                 a peer's Hello
 //	     |                          |
@@ -20,10 +20,10 @@
 //     and the network can reorder the Hellos (handshake packets) of two peers. Because a Hello can
 //     be late, or belong to an abandoned connection, most rules of package meet determine to which
 //     endpoint of the peer a Hello belongs.
-//   - An address is proven only if the peer returns a nonce or cookie that was sent to this
+//   - An address is validated only if the peer returns a nonce or cookie that was sent to this
 //     address.
 //   - Package meet contains the Table of endpoints and the state of their handshakes. A Host
 //     (btl/internal/peer/handshake_host.go) carries out the decisions of Handshakes.
 //
-// Only one goroutine may use the values of package meet.
+// The types of package meet are not safe for concurrent use.
 package meet

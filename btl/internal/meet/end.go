@@ -73,9 +73,9 @@ func (e *End[E]) setDisplaced(d E) {
 // endpoint's tag.
 func (e *End[E]) Slot() uint32 { return uint32(e.Tag & (1<<slotBits - 1)) }
 
-// IsLife reports whether the peer has the given incarnation, or its incarnation is unknown. If an
-// endpoint was made from an address without an incarnation, the peer's incarnation is unknown until
-// the peer answers.
+// IsLife reports whether the peer has the given incarnation, and returns true if the peer's
+// incarnation is unknown. If an endpoint was made from an address without an incarnation, the
+// peer's incarnation is unknown until the peer answers.
 func (e *End[E]) IsLife(incarnation uint64) bool {
 	return e.Peer.Incarnation == incarnation || e.Peer.Incarnation == 0
 }

@@ -13,11 +13,10 @@ import (
 // process the packet, or the zero value if the packet must be dropped.
 //
 // A half-open endpoint drops data packets, because the Hello for which the endpoint was made is
-// possibly forged. With wrong sequence numbers from a forged Hello, the two sides would drop each
-// other's packets. The peer repeats its genuine Hello until this side answers. When a half-open
-// endpoint drops a data packet, this side probes the peer, because a forged packet can have made
-// the peer stop repeating its Hello. Over a reliable fabric, no packet can be forged, so that
-// OnPacket accepts the data packet.
+// possibly forged. If an endpoint used wrong sequence numbers from a forged Hello, the two sides
+// would drop each other's packets. When a half-open endpoint drops a data packet, this side probes
+// the peer, because a forged packet can have made the peer stop repeating its Hello. Over a
+// reliable fabric, a half-open endpoint accepts data packets, because no packet can be forged.
 func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -49,10 +48,9 @@ func (s *Handshakes[E]) OnPacket(ep E) (goesOn E) {
 }
 
 // establish marks an endpoint as connected if answers of the peer have arrived on the command
-// channel and on the data channel. If the endpoint was made for a Hello of the peer, and not for a
-// call of Connect or Dial, there is a second condition: a packet of the peer must have shown that
-// the peer, too, knows that both channels work. Before this packet, the peer's handshake can still
-// fail.
+// channel and on the data channel. An endpoint that was made for a Hello of the peer becomes
+// connected only after a packet of the peer has shown that the peer knows that both channels work.
+// Until the peer knows that both channels work, its handshake can still fail.
 func (s *Handshakes[E]) establish(ep E) {
 	e := s.peers.end(ep)
 	hs := e.Handshake
@@ -111,10 +109,10 @@ func (s *Handshakes[E]) matchesPeer(ep E, h *frag.Header, hello *frag.Hello) boo
 	return false
 }
 
-// The method "contest" begins an endpoint's handshake again under a new connection tag. The
-// handshake does not begin again if the peer's endpoint to which the present tag was sent proves
-// its address within a round trip. The argument "longer" of the method "contest" is added to the
-// round trip within which the peer's endpoint must prove its address.
+// The method "contest" begins an endpoint's handshake again under a new connection tag, unless the
+// peer's endpoint to which the present tag was sent returns this tag within a round trip. The
+// argument "longer" of the method "contest" is added to the round trip within which the tag must be
+// returned.
 func (s *Handshakes[E]) contest(ep E, longer time.Duration) {
 	hs := s.peers.end(ep).Handshake
 	if hs.contested {
@@ -151,10 +149,10 @@ func (s *Handshakes[E]) restart(ep E) {
 	s.host.SetTimer(ep, 0)
 }
 
-// validate records that a half-open endpoint's peer has proven its address, by returning a random
-// connection tag that was sent to this address. validate returns the endpoint that continues the
-// handshake. If the proof comes from an old incarnation of the peer, validate returns the zero
-// value.
+// validate records that the address of a half-open endpoint's peer is validated, because the peer
+// has returned a random connection tag that was sent to this address. validate returns the endpoint
+// that continues the handshake. If the tag comes from an old incarnation of the peer, validate
+// returns the zero value.
 func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 	var none E
 	e := s.peers.end(ep)
@@ -195,7 +193,7 @@ func (s *Handshakes[E]) validate(ep E) (goesOn E) {
 
 // merge replaces the half-open endpoint "half", which was not reported to the application, by the
 // endpoint "ep". The endpoint "ep" continues the handshake of the half-open endpoint, but keeps its
-// previous goal, which is the connection that the application has asked for.
+// own goal, which is the connection that the application has requested.
 func (s *Handshakes[E]) merge(ep, half E) {
 	s.peers.Merge(ep, half)
 	e, h := s.peers.end(ep), s.peers.end(half)

@@ -140,9 +140,9 @@ func (hs *Handshake) OnReject(nonce uint64, quiet time.Duration) bool {
 func (hs *Handshake) PutOff(code uint16) { hs.putOff, hs.later = true, code }
 
 // Keep makes the handshake wait for a time without Hellos, because the peer's application has not
-// decided on the request yet. The handshake fails if it is not complete when the time "timeout" has
-// passed after the end of the wait, and at the latest KeepMax after its original time limit. Keep
-// returns the time until the next Hello.
+// decided on the request yet. An incomplete handshake fails when the time "timeout" has passed
+// after the end of the wait, and at the latest KeepMax after the handshake's original time limit.
+// Keep returns the time until the next Hello.
 func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
 	hs.PutOff(0)
 	hs.Kept, wait = true, max(wait, hs.WakeIn(now))
@@ -153,7 +153,7 @@ func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
 // WakeIn returns the time until a packet of the peer is allowed to end the wait that Keep has
 // begun. If a packet of the peer is already allowed to end the wait, the result of WakeIn is zero
 // or negative. Each time that a packet of the peer ends a wait of Keep, the minimum length of the
-// next wait is doubled, so that a peer cannot cause many Hellos.
+// next wait is doubled, because a peer could otherwise cause many Hellos.
 func (hs *Handshake) WakeIn(now Time) time.Duration {
 	if hs.wokenAt == 0 {
 		return 0
@@ -161,8 +161,8 @@ func (hs *Handshake) WakeIn(now Time) time.Duration {
 	return hs.wokenAt.Add(hs.wakeGap).Sub(now)
 }
 
-// Wake ends the wait that Keep has begun. The handshake fails if it is not complete when the time
-// "timeout" has passed after the call of Wake, and at the latest KeepMax after its original time
+// Wake ends the wait that Keep has begun. An incomplete handshake fails when the time "timeout" has
+// passed after the call of Wake, and at the latest KeepMax after the handshake's original time
 // limit.
 func (hs *Handshake) Wake(now Time, timeout time.Duration) {
 	hs.wokenAt, hs.wakeGap = now, min(max(2*hs.wakeGap, HelloIntervalMin), HelloIntervalMax)
@@ -210,7 +210,7 @@ func (hs *Handshake) Answers(hello *frag.Hello) bool {
 	return hello.Nonce == hs.Nonces[hello.Probe]
 }
 
-// OnHelloAck processes a HelloAck. From the nonce of the HelloAck, OnHelloAck detects whether the
+// OnHelloAck processes a HelloAck. OnHelloAck detects, by the nonce of the HelloAck, whether the
 // peer has dropped packets of this side because the peer was not connected yet.
 func (hs *Handshake) OnHelloAck(hello *frag.Hello) {
 	if hello.Probe == frag.ProbeCommand && hs.last != 0 {
@@ -267,8 +267,8 @@ func (hs *Handshake) MayAsk(now Time) bool {
 }
 
 // MayHurry reports whether the limits allow a repetition of the unanswered Hellos before the timer
-// expires, and counts the repetition. Both the number of repetitions in one handshake and the
-// number of repetitions at one time are limited.
+// expires, and counts the repetition. MayHurry allows at most hurriesMax repetitions in one
+// handshake, and at most one repetition at the same value of the argument "now".
 func (hs *Handshake) MayHurry(now Time) bool {
 	if hs.Proven == frag.ProvenAll || hs.Kept || hs.hurried >= hurriesMax || hs.askedAt == now {
 		return false

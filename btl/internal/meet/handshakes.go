@@ -63,8 +63,8 @@ func (s *Handshakes[E]) nonces() (n Nonces) {
 	return n
 }
 
-// Connect returns the endpoint for a module's name. If there is no endpoint for this name yet,
-// Connect makes an endpoint and begins its handshake.
+// Connect returns the endpoint for a module's name. If no endpoint for the name exists yet, Connect
+// makes an endpoint and begins its handshake.
 func (s *Handshakes[E]) Connect(n *frag.Name) (ep E, err error) {
 	var none E
 	old := s.peers.ByAddr(string(n.Command))
@@ -167,8 +167,8 @@ func (s *Handshakes[E]) OnRetry(by frag.Probe, h *frag.Header, r *frag.Retry) bo
 	return ok
 }
 
-// OnReject ends a handshake that the peer has refused by a Reject. The random nonce in a Reject
-// proves that the Reject answers a Hello of this side.
+// OnReject handles a Reject, which ends the handshake unless its reason is RejectLater or
+// RejectKept. The random nonce in a Reject proves that the Reject answers a Hello of this side.
 func (s *Handshakes[E]) OnReject(h *frag.Header, r frag.Reject) bool {
 	var none E
 	ep := s.peers.Lookup(h.Conn)
@@ -234,8 +234,8 @@ func (s *Handshakes[E]) OnHelloAck(by frag.Probe, h *frag.Header, hello *frag.He
 }
 
 // onProvenHello handles a Hello that contains the connection tag of a local endpoint, which only
-// the peer can know. onProvenHello returns the endpoint that must answer the Hello, or the zero
-// value if no answer is sent.
+// the endpoint's peer can know. onProvenHello returns the endpoint that must answer the Hello, or
+// the zero value if no answer is sent.
 func (s *Handshakes[E]) onProvenHello(ep E, h *frag.Header, hello *frag.Hello) (answers E) {
 	var none E
 	if !s.matchesPeer(ep, h, hello) {

@@ -38,7 +38,8 @@ func (s *Handshakes[E]) AskHello(ep E, p frag.Probe) {
 
 // askHelloOf sends a Hello through a channel to the peer's endpoint with the connection tag "conn".
 // If the argument "conn" of askHelloOf is 0, any endpoint of the peer can answer the Hello. A Hello
-// without a connection tag contains the cookies (if known) that prove the addresses of this side.
+// without a connection tag contains the cookies (if known) by which the peer validates the
+// addresses of this side.
 func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 	hello := s.draft(ep, p)
 	if hs := s.peers.end(ep).Handshake; hs != nil {
@@ -65,7 +66,7 @@ func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 }
 
 // answerHello answers the peer's Hello through the channel of the Hello. If the peer's address is
-// not proven, the answer is sent to the address "shown", and is at most as long as the peer's
+// not validated, the answer is sent to the address "shown", and is at most as long as the peer's
 // Hello. The argument "askedBytes" of answerHello is the length of the peer's Hello.
 func (s *Handshakes[E]) answerHello(ep E, asked *frag.Hello, askedBytes int, shown []byte) {
 	hello := s.draft(ep, asked.Probe)

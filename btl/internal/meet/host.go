@@ -7,10 +7,10 @@ import (
 	"gobtl/internal/words"
 )
 
-// Why is the reason for which Handshakes ends an endpoint.
+// Why is the reason why the type Handshakes ends an endpoint.
 type Why uint8
 
-// The constants below are the reasons for which Handshakes ends an endpoint. Every reason except
+// The constants below are the reasons why the type Handshakes ends an endpoint. Every reason except
 // WhyMadeRoom means that the endpoint has failed.
 const (
 	WhyRestarted  Why = iota // the peer has a new incarnation
@@ -54,7 +54,7 @@ type endpoints[E any] interface {
 	Make(cmd, data []byte, tinyBytes, mtuBytes int) (E, error)
 	// Adopt makes a half-open endpoint use the address "data" for its data channel. If the argument
 	// "named" of Adopt is not nil, Adopt takes the datagram sizes from the Name "named". Adopt drops
-	// those parameters from a Hello that are neither addresses nor datagram sizes.
+	// all parameters that a Hello of the peer has set, except addresses and datagram sizes.
 	Adopt(ep E, data []byte, named *frag.Name) error
 	// Bind stores the peer's window and datagram sizes from a Hello. When Bind is called, the
 	// endpoint's Agreement is already set.

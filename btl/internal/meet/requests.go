@@ -25,9 +25,9 @@ const (
 	// still stored when the peer connects again.
 	undecidedMax = 2
 	// askAgainMax is the maximum interval at which a peer repeats a connection request until this side
-	// has decided on it. askAgainMax is short because NATs and firewalls drop the entry for a pair of
-	// ports after 30 seconds or more without packets (30 in Linux). The reply to a repeated request
-	// also shows the peer whether this side was restarted.
+	// has decided on it. askAgainMax is less than the time after which a NAT or a firewall drops the
+	// entry for a pair of ports without packets, which is 30 seconds in Linux. The reply to a repeated
+	// request also shows the peer whether this side was restarted.
 	askAgainMax = 15 * time.Second
 )
 
@@ -315,8 +315,7 @@ func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 const callAgain = time.Millisecond
 
 // The method "call" sends a packet that tells a peer to repeat its request, because the application
-// has decided on it. In addition, the method "call" sets the time at which the packet to the peer
-// is repeated.
+// has decided on it. The method "call" also sets the time at which this packet is repeated.
 func (s *Handshakes[E]) call(r *request, now Time) {
 	if !r.informed {
 		return // the peer asks regularly

@@ -115,10 +115,10 @@ func (t *Table[E]) Remove(ep E) {
 	t.leave(ep, e.Addr)
 }
 
-// Move changes the address of an endpoint's peer. The endpoint keeps its Host, because the new
-// address belongs to the same host if the fabric can tell hosts apart. The caller must not call
-// Move for an endpoint that is bound to an endpoint of the peer. If a connected endpoint is already
-// registered for the new address, Move leaves this connected endpoint registered.
+// Move changes the address of an endpoint's peer. Move does not change the endpoint's field Host,
+// because the peer's new address belongs to the same host. The caller must not call Move for an
+// endpoint that is bound to an endpoint of the peer. If a connected endpoint is already registered
+// for the new address, Move leaves this connected endpoint registered.
 func (t *Table[E]) Move(ep E, addr string) {
 	var none E
 	e := t.end(ep)
@@ -155,7 +155,7 @@ func (t *Table[E]) Merge(ep, half E) {
 
 // ByPeer returns the local endpoint that is bound to the peer's endpoint with the given tag and
 // address, or the zero value if no local endpoint is bound to it. ByPeer examines all endpoints of
-// the address. Limits.PerAddress limits the number of endpoints that a peer can open.
+// the address, whose number is limited by Limits.PerAddress.
 func (t *Table[E]) ByPeer(peer PeerTag, addr string) (found E) {
 	for _, ep := range t.atAddr[addr] {
 		if e := t.end(ep); e.byPeer && e.Peer == peer {
@@ -272,8 +272,8 @@ func (t *Table[E]) StandBehind(ep, newer E) {
 // belong is older than the incarnation of endpoint ep. The result of EarlierLives contains the
 // endpoints of a different incarnation that endpoint ep has displaced, or that have the same
 // address and were made before endpoint ep. An endpoint that was made after endpoint ep possibly
-// belongs to a later incarnation, because the packet that proved the peer's address can be old. In
-// addition, EarlierLives empties the chain of endpoints that endpoint ep has displaced.
+// belongs to a later incarnation, because the packet that validated the peer's address can be old.
+// In addition, EarlierLives empties the chain of endpoints that endpoint ep has displaced.
 func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	var none E
 	e := t.end(ep)
@@ -343,9 +343,9 @@ func (t *Table[E]) OldestLingering(addr string, life uint64) (oldest E) {
 }
 
 // HalfOpenTo returns the latest half-open endpoint for a module with the given address and
-// incarnation, where an incarnation of 0 means any incarnation. ByAddr can return a different
-// endpoint for the same address than HalfOpenTo, if a previous connection to this address is about
-// to end.
+// incarnation, where an incarnation of 0 means any incarnation. For the same address, ByAddr can
+// return an endpoint whose connection is about to end, and HalfOpenTo the half-open endpoint of the
+// next connection.
 func (t *Table[E]) HalfOpenTo(incarnation uint64, addr string) (found E) {
 	var none E
 	for _, ep := range t.atAddr[addr] {

@@ -7,7 +7,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Acks sends the outstanding ACKs. Its Ledger lists the endpoints with outstanding ACKs.
+// Acks sends the outstanding ACKs. The Ledger of Acks lists the endpoints with outstanding ACKs.
 type Acks struct {
 	*Services
 	owed.Ledger[*Endpoint]
@@ -46,8 +46,8 @@ func (ak *Acks) acknowledgeUntil(first *ackDebt, until mono.Time) {
 	}
 }
 
-// AcknowledgeAll sends the outstanding ACKs before they are due, except those for lone replies.
-// Without outstanding ACKs, the goroutine that calls Progress can sleep longer.
+// AcknowledgeAll sends the outstanding ACKs early, except those that the peer permits to be
+// delayed. Without outstanding ACKs, the goroutine that calls Progress can sleep longer.
 func (ak *Acks) AcknowledgeAll() {
 	if ak.Soon.First != nil {
 		ak.acknowledgeUntil(ak.Soon.First, mono.Never)

@@ -107,7 +107,7 @@ func (bu *Buffers) letGo(b fabric.Buf) {
 
 // LeaveLate posts the packets of a burst before Progress polls the channels, and restarts the
 // retransmission timers of these packets. LeaveLate does not restart the timers of packets that the
-// fabric refused during the latest call of Progress, so that an unreachable peer is eventually
+// fabric has just refused, because a peer to which no packet can be sent must eventually be
 // declared dead.
 func (bu *Buffers) LeaveLate() {
 	c, some := &bu.Port.Data, false

@@ -62,8 +62,7 @@ func (s *SendSegment) needsMemory() bool {
 	return s.mixed || s.frag != nil && s.frag.large && !s.frag.put
 }
 
-// Describe sets the location and the length of the packet in the argument "to", which is a send
-// request for the fabric.
+// Describe stores the location and the length of the packet in "to", a send request for the fabric.
 func (s *SendSegment) Describe(t reliability.Token, to *fabric.Send) {
 	to.Buf, to.Len = fabric.Buf(t), s.bytes-uint32(s.gatherLen)
 	if s.gatherLen == 0 {
@@ -131,8 +130,8 @@ func (bu *Buffers) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 }
 
 // takeBulk appends up to "limit" send buffers for the chunks of f to the slice "run". If fragment f
-// has no packets in flight and no buffer is free, takeBulk takes the buffer of a queued fragment,
-// because fragment f might otherwise wait for ever.
+// has no packets in flight and no buffer is free, takeBulk takes the buffer of a queued small
+// fragment, because fragment f might otherwise wait for ever.
 func (bu *Buffers) takeBulk(f *Fragment, limit int, run []reliability.Token) []reliability.Token {
 	ep := f.Ep
 	if limit > 0 && ep.idle(f) {
@@ -145,8 +144,8 @@ func (bu *Buffers) takeBulk(f *Fragment, limit int, run []reliability.Token) []r
 	return bu.takeRun(ep, limit, run)
 }
 
-// If no packet in flight of the endpoint will free a buffer, borrowSeg gives fragment f the send
-// buffer of a fragment that is queued after f.
+// If the endpoint has no packet in flight that will free a buffer, borrowSeg gives fragment f the
+// send buffer of a fragment that is queued after f.
 func (bu *Buffers) borrowSeg(f *Fragment, t *reliability.Token) bool {
 	return !f.Ep.busy() &&
 		(bu.borrowFrom(f.next, t) || f.large && bu.borrowFrom(f.Ep.small.queue.first, t))
@@ -221,8 +220,8 @@ func (bu *Buffers) release(t reliability.Token) {
 	bu.giveSeg(ep, t)
 }
 
-// keepGathered keeps the send buffer of an acknowledged packet if the fabric possibly still reads
-// payload from the application's memory, and reports whether it keeps it. After keepGathered has
+// keepGathered keeps the send buffer of an acknowledged packet and returns true if the fabric
+// possibly still reads the packet's payload from the application's memory. After keepGathered has
 // returned true, the packet's fragment ends only when the fabric has completed the send.
 func (bu *Buffers) keepGathered(t reliability.Token) bool {
 	b := fabric.Buf(t)

@@ -60,8 +60,8 @@ func (c *Checker) reset(all *Services) {
 	c.places, c.held = places, held
 }
 
-// meet counts a fragment with packets in flight. During one call of Check, meet counts each
-// fragment only once.
+// meet counts a fragment with packets in flight. During one call of Check, the method "meet" counts
+// each fragment only once.
 func (c *Checker) meet(f *Fragment) {
 	if f.checked == c.round {
 		return

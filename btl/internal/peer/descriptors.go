@@ -147,8 +147,8 @@ func (ds *Descriptors) checkFree(c *Checker) error {
 	return nil
 }
 
-// check verifies that every descriptor is in one of five states: free, owned by the application,
-// queued, sent, or waiting for the call of its OnDone.
+// check verifies that every descriptor is free, owned by the application, queued, sent, or waiting
+// for the call of its OnDone.
 func (ds *Descriptors) check(c *Checker, most int) error {
 	found := len(ds.idle) + ds.lent + c.frags[fragQueued] + c.frags[fragSent] +
 		c.frags[fragEnded]

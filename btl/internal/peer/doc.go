@@ -15,15 +15,14 @@
 //
 // Three things help to read the code:
 //
-//   - The struct Services has parts. Each part is a type with fields and methods of its own, in
-//     the files that services.go names. The parts call each other's methods through their
-//     pointers to Services.
+//   - The struct Services has parts. Each part of Services is a type with fields and methods of its
+//     own, in the files that services.go names. A part calls the methods of a different part
+//     through its pointer to Services.
 //   - Each endpoint of package btl contains an Endpoint, and each fragment of package btl contains
 //     a Fragment. Only package peer changes the state of an Endpoint or a Fragment.
 //   - The code of package peer calls the packages btl and receive only through the functions in the
 //     struct Owner.
 //
 // To read the code, begin with services.go, and then follow a message through Sender.Send in
-// send.go, Links in link.go, and Sent in sent.go. Only one goroutine may use the Services of a
-// module, because they have no lock.
+// send.go, Links in link.go, and Sent in sent.go. Services is not safe for concurrent use.
 package peer

@@ -102,11 +102,11 @@ func (en Endings) failQueue(q *fragmentList, err error) {
 	}
 }
 
-// EndRestarted ends an endpoint whose peer has restarted. EndRestarted ends the endpoint only if
-// the Reject proves a restart, and returns true if it does. A Reject proves a restart if it answers
-// the AskLife probe and comes from the peer's address. If a packet of the peer's known incarnation
-// has arrived after the AskLife probe was sent, the Reject does not prove a restart. The argument
-// "source" of EndRestarted is the address of the sender of the Reject.
+// EndRestarted ends an endpoint and returns true if a Reject proves that the peer has restarted. A
+// Reject proves a restart if it answers the AskLife probe and comes from the peer's address. If a
+// packet of the peer's known incarnation has arrived after the AskLife probe was sent, the Reject
+// does not prove a restart. The argument "source" of EndRestarted is the address of the sender of
+// the Reject.
 func (en Endings) EndRestarted(tag uint64, r frag.Reject, source []byte) bool {
 	ep := en.Peers.Lookup(tag)
 	if ep == nil || ep.ID.State != StateConnected || r.Reason != frag.RejectStale ||

@@ -48,7 +48,7 @@ type Endpoint struct {
 	ending  *ending                 // nil before the first call of needEnding
 	Flushes *flush.Queue[*Fragment] // calls of Flush and Fence; nil before the first one
 	Remote  *remote.Peer[*Fragment] // operations and answers; nil before the first one
-	// The boolean fields are adjacent, so that they take 8 bytes in total.
+	// The small fields of Endpoint are adjacent, so that they take 8 bytes in total.
 	joined  bool  // has a share of the credits
 	Closing bool  // Close was called: a Bye is queued, sent, or acknowledged
 	bursts  bool  // the latest Pack had several messages
@@ -210,8 +210,8 @@ func (en Endings) Abort(ep *Endpoint) {
 
 // Expected returns the endpoint's landing.Expectation (the next expected chunk). The first call of
 // Expected allocates the Expectation. The argument "lands" of Expected says whether direct receive
-// (of chunks to their final memory) is possible for the endpoint. As long as the argument "lands"
-// of Expected was false in all calls, Expected returns nil.
+// (of chunks into their destination memory) is possible for the endpoint. Expected returns nil
+// until the first call with "lands" true.
 func (ep *Endpoint) Expected(lands bool) *landing.Expectation[*Endpoint] {
 	if ep.Expects == nil && lands {
 		ep.Expects = landing.New(ep, &ep.Asm, ep.ID.Counted)

@@ -10,16 +10,16 @@ import (
 // still be added) belongs to the small flow. The large flow is the queue of fragments that need
 // several packets (chunks). The send queues (flows) of all endpoints take turns by deficit round
 // robin (Shreedhar and Varghese 1995). A send queue waits for its turn at most until each queue
-// before it has sent one quantum of bytes. If a packet exceeds the rest of a queue's quantum, it is
-// sent nevertheless, and the excess is subtracted from the queue's next quantum.
+// ahead of it has sent one quantum of bytes. If a packet exceeds the rest of a queue's quantum, it
+// is sent nevertheless, and the excess is subtracted from the queue's next quantum.
 //
 // A send queue that becomes active before its last quantum is used up is served first, like the new
 // flows of FQ-CoDel (RFC 8290). After a send queue was served first, it gets its next quantum only
-// after every active queue has got one. To be served first lowers the latency of a send queue, but
-// does not raise its bandwidth.
+// after every active queue has got one. A send queue that is served first has a lower latency, but
+// not a higher bandwidth.
 //
-// The two send queues of an endpoint share its send window. A small fragment that can be sent
-// immediately is sent without waiting for the turn of its queue. While both queues of an endpoint
+// The two send queues of an endpoint share its send window. A small fragment is sent without
+// waiting for the turn of its queue if it can be sent immediately. While both queues of an endpoint
 // have fragments to send, the numbers of bytes sent from the two queues differ by at most one
 // quantum.
 

@@ -147,7 +147,7 @@ func (ds *Descriptors) PreparePut(ep *Endpoint, mem []byte, target remote.Handle
 ) (*Fragment, error) {
 	if offset+uint64(len(mem)) < offset {
 		// PreparePut refuses a put whose end offset exceeds the range of uint64, because the peer would
-		// drop this malformed put without an answer.
+		// drop such a put without an answer.
 		return nil, fmt.Errorf("%w: %d bytes at offset %d", errs.ErrRemoteAccess, len(mem), offset)
 	}
 	f, err := ds.takeFrag(ep, len(mem))

@@ -83,7 +83,7 @@ func (ln Links) settleLink(ep *Endpoint, confirmed bool) {
 	}
 }
 
-// seal makes a packet ready to be posted to the fabric: it sets the packet number and the ACK
+// seal makes a packet ready to be posted to the fabric. seal sets the packet number and the ACK
 // fields, writes the header, and starts the retransmission timer. seal returns the datagram's
 // length in bytes.
 func (ln Links) seal(p *packet) int {
@@ -155,9 +155,9 @@ func (ep *Endpoint) busy() bool {
 	return ep.Snd.InFlight() > 0
 }
 
-// idle reports whether fragment f has no packet in flight, so that no send buffer of f will become
-// free. Over a reliable fabric, idle reports whether neither the fragment nor its endpoint has a
-// packet in flight.
+// idle reports whether fragment f has no packet in flight whose send buffer will become free. Over
+// a reliable fabric, idle reports whether neither the fragment nor its endpoint has a packet in
+// flight.
 func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.ID.Counted || !ep.busy()) }
 
 // mayClose reports whether a Bye may be sent. A Bye must wait until the answers to all memory

@@ -23,10 +23,10 @@ import (
 // only within a channel. Both sides of a counted link count the data packets. A packet that
 // requests an Ack contains the sender's packet count in the sequence number field. The receiver
 // answers on the data channel with an Ack packet, which contains the receiver's packet count. All
-// Acks of a counted link, including those that renew credits, use the data channel. Because of the
-// credits, a slow peer cannot fill the fabric's queues, which all peers share. If the packet count
-// in a header differs from the receiver's packet count, the fabric has lost or reordered packets,
-// and the connection ends with ErrLost.
+// Acks of a counted link, including those that renew credits, use the data channel. The credits
+// keep a slow peer from filling the fabric's queues, which all peers share. If the packet count in
+// a header differs from the receiver's packet count, the fabric has lost or reordered packets, and
+// the connection ends with ErrLost.
 //
 // On a counted link, no data is sent before the peer's first Ack, which shows that the peer is
 // ready to receive. Packets that the receiver refuses are counted like accepted packets. The Nack
@@ -43,9 +43,9 @@ type countedState struct {
 	postAt    uint32          // number of messages at which an unfilled Pack is posted
 }
 
-// The type "nacks" records the latest Nack of the peer. The peer sends Nacks in the order of the
-// refused packets. The search for the fragment of a Nack can therefore begin after the fragment of
-// the previous Nack.
+// The type "nacks" records the latest Nack of the peer. Because the peer sends Nacks in the order
+// of the refused packets, the search for the fragment of a Nack begins after the fragment of the
+// previous Nack.
 type nacks struct {
 	some   bool         // the latest Nack is for a packet that is not acknowledged
 	latest seq.Num      // the packet of the latest Nack

@@ -48,7 +48,7 @@ func (ln Links) isLoneReply(p *packet, channel reliability.Channel) bool {
 		ep.Snd.MayBePatient(ln.Clock.Now, channel, p.datagramBytes())
 }
 
-// stamp adds the outstanding ACK to a packet, or to the first of several adjacent chunks.
+// stamp writes the outstanding ACK into a packet, or into the first of several adjacent chunks.
 func (ln Links) stamp(p *packet) {
 	ep := p.ep
 	p.Conn = ep.ID.Peer.Tag

@@ -8,11 +8,11 @@ import (
 	"gobtl/reliability"
 )
 
-// Two adjacent large fragments in a queue can share a packet, which contains the end of the first
-// fragment and as much of the beginning of the second fragment as fits. If large fragments share
-// packets, a stream of messages of any size fills packets of equal size, which segmentation offload
-// requires. Only fragments that are already queued share packets: no fragment is delayed to share a
-// packet with a fragment that the application might send next.
+// Over an unreliable fabric, two adjacent large fragments in a queue can share a packet, with the
+// end of the first fragment and as much of the beginning of the second fragment as fits. If large
+// fragments share packets, a stream of messages of any size fills packets of equal size, which
+// segmentation offload requires. No fragment is delayed to share a packet with a fragment that the
+// application might send next.
 //
 //	queue:    A           B               C
 //	packets:  A   A   A+B   B   B   B   B+C  ...  sendChunks, sendMixed, sendChunks, sendMixed

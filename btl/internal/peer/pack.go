@@ -15,11 +15,11 @@ type Packs struct{ *Services }
 // Small fragments that are sent in quick succession share a packet. A shared packet is called a
 // Pack, and each fragment in it a record.
 //
-// The first small fragment to a peer is sent immediately in its own packet, because a single
+// The first small fragment of a burst is sent immediately in its own packet, because a single
 // message must not wait for messages that might follow. Until the next call of Progress, all
-// following small fragments are copied to one send buffer, the open Pack. When a Pack is sealed, it
-// gets its sequence number, acknowledgement and retransmission timer. A Pack is sealed and added to
-// its channel's batch when one of the following events occurs:
+// further small fragments to the same peer are copied to one send buffer, the open Pack. When a
+// Pack is sealed, it gets its sequence number, acknowledgement and retransmission timer. A Pack is
+// sealed and added to its channel's batch when one of the following events occurs:
 //
 //  - The Pack has no room for the next fragment.
 //  - The next call of Progress begins.
@@ -35,8 +35,8 @@ type Packs struct{ *Services }
 //
 // While a Pack is open, its endpoint stays in the scheduler's list. The endpoint's next sequence
 // number is reserved for the open Pack, so that no packet of the endpoint is sealed before the
-// Pack. A Pack is opened only while the send window allows a packet. The Pack can then be sent even
-// if the bytes in flight reach their limit in the meantime (see reliability.Sender.Admits).
+// Pack. A Pack is opened only while the send window allows a packet. An open Pack can be sent even
+// if the bytes in flight have since reached their limit (see reliability.Sender.Admits).
 
 // openPack is a shared packet (Pack) to which small fragments of an endpoint can still be added.
 type openPack struct {
@@ -69,8 +69,8 @@ func (pk Packs) packable(ep *Endpoint, f *Fragment) bool {
 		pk.fits(ep, int(f.size))
 }
 
-// packSend copies the packable fragment f to the endpoint's open Pack, and reports whether f can
-// share a packet at present. It cannot, for example, if fragments are queued before f. After
+// packSend copies the packable fragment f to the endpoint's open Pack. packSend returns false if f
+// cannot share a packet at present, for example because fragments are queued before f. After
 // packSend has returned true, the caller still owns the descriptor of f unless f.signal is set.
 func (pk Packs) packSend(ep *Endpoint, f *Fragment) bool {
 	if !ep.overtakes(nil) || ep.ID.State != StateConnected {

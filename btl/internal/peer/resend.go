@@ -109,12 +109,12 @@ func (st *Sent) countResend(ep *Endpoint, t reliability.Token, cause reliability
 	st.Dirty = true
 }
 
-// OnNack handles a Nack, with which the peer refuses a packet, and ends the fragment of the packet
-// with an error. An empty packet is sent with the sequence number of the refused packet, so that
-// the peer's receive window can advance past this number. OnNack ignores three kinds of Nacks,
-// which no correct peer sends: for a packet that is not in flight, for an empty packet, and for
-// lack of memory for a packet that needs no memory. A peer that repeatedly refuses a packet without
-// a valid reason does not acknowledge the packet, and finally counts as dead.
+// OnNack handles a Nack, with which the peer refuses a packet. After a Nack for lack of memory, the
+// packet is sent again later. After any other Nack, OnNack ends the refused fragments with an
+// error, and the packet is sent again without these fragments, so that the peer's receive window
+// can advance. OnNack ignores invalid Nacks, which are for a packet that is not in flight, for an
+// empty packet, or for lack of memory for a packet that needs no memory. A peer that sends only
+// invalid Nacks for a packet finally counts as dead.
 func (st *Sent) OnNack(ep *Endpoint, h *frag.Header, payload []byte) {
 	t, ok := ep.Snd.Token(h.Seq)
 	if !ok || ep.Snd.Withheld(h.Seq) || st.Buffers.segs[t].void {

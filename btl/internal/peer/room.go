@@ -37,10 +37,10 @@ func (ob *Outbox) again(ep *Endpoint, what wants) error {
 const roomLooks = 4
 
 // FindRoom examines some endpoints on which a call has returned ErrAgain. The hosts of these
-// endpoints take turns. If a repetition of the call can succeed at present, FindRoom queues a
-// notification. The argument "found" of FindRoom says whether a poll has found a completion, which
-// can open a window or free room in a channel. If nothing has changed since all endpoints were
-// examined, one call examines one endpoint.
+// endpoints take turns. If the application's call can succeed now, FindRoom queues a notification.
+// The argument "found" of FindRoom says whether a poll has found a completion, which can open a
+// window or free room in a channel. If nothing has changed since all endpoints were examined, one
+// call of FindRoom examines one endpoint.
 func (ob *Outbox) FindRoom(found bool) {
 	if ob.wanting.Len() == 0 { // the usual case
 		return

@@ -179,9 +179,9 @@ func (tx Sender) fastSend(ep *Endpoint, f *Fragment, unbatched bool) bool {
 	return true
 }
 
-// The method "quiet" reports whether a message that is too large for the command channel is
-// probably the only packet in its batch: the endpoint has at most two packets in flight, and has
-// sent no packet in the present epoch (a call of Progress, or the time between two calls).
+// The method "quiet" returns true if the endpoint has at most two packets in flight, and has sent
+// no packet in the present epoch (a call of Progress, or the time between two calls). A message for
+// which quiet returns true is probably the only packet in its batch.
 func (ep *Endpoint) quiet() bool {
 	const few = 2
 	return ep.sentIn != ep.All.Clock.Epoch && ep.Snd.InFlight() <= few
@@ -311,10 +311,10 @@ func (tx Sender) sendFrag(ep *Endpoint, f *Fragment) int {
 	return n
 }
 
-// sendChunks sends the next chunks of a fragment that is larger than a packet. sendChunks takes the
-// bytes from the fragment's memory. The chunks that sendChunks adds are adjacent in the batch and
-// of equal size, so that the provider can use segmentation offload. sendChunks returns the number
-// of bytes sent, headers included, and the number of packets.
+// sendChunks sends the next chunks of a fragment that is larger than a packet. The chunks that
+// sendChunks adds are adjacent in the batch and of equal size, so that the provider can use
+// segmentation offload. sendChunks returns the number of bytes sent, headers included, and the
+// number of packets.
 func (tx Sender) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sent, packets int) {
 	c, to := ep.bulkPath()
 	head := frag.HeaderBytes(frag.KindChunk, f.flags())

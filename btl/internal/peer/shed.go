@@ -13,10 +13,10 @@ import (
 // (see Stalled of frag.Assembler). The ended peer gets a Bye with the reason (frag.ByeShed).
 //
 // A peer whose next packet in sequence was refused for lack of memory cannot make progress, because
-// its window does not advance. A refused packet explains the lack of progress of its fragment and
-// of later fragments, but not of earlier fragments. A sender sends all chunks of a fragment before
-// the first chunk of the next fragment, so that all chunks of earlier fragments have arrived, or
-// will never arrive.
+// its window does not advance. A refused packet explains the lack of progress of its own and of
+// later fragments, but not the lack of progress of earlier fragments. A sender sends all chunks of
+// a fragment before the first chunk of the next fragment, so that chunks of earlier fragments have
+// arrived, or will never arrive.
 
 // The type "blocked" holds the latest refusal, for lack of memory, of the next packet in sequence
 // from a peer.
@@ -25,7 +25,8 @@ type blocked struct {
 	fragID uint32 // the fragment that needs the packet
 }
 
-// blockedAt records that the peer's next packet, of fragment fragID, was refused without memory.
+// blockedAt records that the peer's next packet, of fragment fragID, was refused for lack of
+// memory.
 func (ep *Endpoint) blockedAt(now mono.Time, fragID uint32) {
 	if ep.blocked == nil {
 		ep.blocked = new(blocked)
@@ -33,9 +34,9 @@ func (ep *Endpoint) blockedAt(now mono.Time, fragID uint32) {
 	*ep.blocked = blocked{now, fragID}
 }
 
-// The method "stalled" returns the memory, in bytes, for which the peer may be ended. The result
-// does not include fragments that have made progress after the time "since", or that wait behind a
-// packet that this side has refused.
+// The method "stalled" returns the size, in bytes, of the reassembly memory that the peer holds
+// without progress. The size excludes fragments that have made progress after the time "since", or
+// that wait behind a packet that this side has refused.
 func (ep *Endpoint) stalled(now, since mono.Time) int64 {
 	var b blocked
 	if ep.blocked != nil {
@@ -49,12 +50,12 @@ func (ep *Endpoint) stalled(now, since mono.Time) int64 {
 }
 
 // WantsMemory is called when the next packet in sequence from a peer was refused because the pool
-// lacks memory. It is not called if that peer alone has used all of the pool's memory. The argument
-// "refused" is the endpoint of the peer whose packet was refused, and the argument fragID is the
-// fragment of the packet. Silent peers that hold memory are probed. Among the live peers without
-// progress, WantsMemory ends the endpoint of the peer that holds the most memory. An endpoint is
-// ended only if WantsMemory was also called earlier within the last PeerTimeout, which shows that a
-// peer keeps waiting for memory.
+// lacks memory. WantsMemory is not called if the refused peer itself has used all memory of the
+// pool. The argument "refused" is the endpoint of the peer whose packet was refused, and the
+// argument fragID is the fragment of the packet. Silent peers that hold memory are probed. Among
+// the live peers without progress, WantsMemory ends the endpoint of the peer that holds the most
+// memory. An endpoint is ended only if WantsMemory was also called earlier within the last
+// PeerTimeout, which shows that a peer keeps waiting for memory.
 func (en Endings) WantsMemory(refused *Endpoint, fragID uint32) {
 	en.Timers.Watches.AskSilent(liveness.Memory, func(ep *Endpoint) bool {
 		return ep.Asm.Active() > 0

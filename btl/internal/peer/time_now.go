@@ -3,9 +3,9 @@ package peer
 import "gobtl/internal/mono"
 
 // At sets the module's time to "now" at the beginning of any method except Progress. After At, the
-// next call of Progress examines the whole state, because the method that calls At can make timers
-// or fragments due. At does not set the module's time back if "now" is earlier than the module's
-// time.
+// next call of Progress examines the module's whole state, because the method that calls At can
+// make timers or fragments due. At does not set the module's time back if "now" is earlier than the
+// module's time.
 func (all *Services) At(now mono.Time) {
 	all.Rest.Stir()
 	if now > all.Clock.Now {
@@ -13,7 +13,8 @@ func (all *Services) At(now mono.Time) {
 	}
 }
 
-// Tick sets the module's time. Unlike At, Tick does not make Progress examine the whole state.
+// Tick sets the module's time. Unlike At, Tick does not make Progress examine the module's whole
+// state.
 func (all *Services) Tick(now mono.Time) {
 	if now <= all.Clock.Now {
 		return

@@ -33,7 +33,7 @@ const (
 )
 
 // The type "packet" is an outgoing packet, with its header fields and with local state that is not
-// sent. Each packet is a local variable of the sending function. A packet is passed by pointer, but
+// sent. Each packet is a local variable of the sending function. A pointer to a packet is passed
 // only to functions that do not keep the pointer.
 type packet struct {
 	frag.Header
@@ -118,7 +118,7 @@ func (wr *Writer) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []rel
 }
 
 // writeChunk writes the header of the fragment's next chunk to b, the memory of send buffer t. The
-// argument sizeBytes of writeChunk is the payload size of the chunk.
+// argument sizeBytes of writeChunk is the size of the chunk's payload.
 func (wr *Writer) writeChunk(r *chunkRun, t reliability.Token, b []byte, sizeBytes uint32) {
 	if r.written > 0 && sizeBytes == uint32(r.PayloadLen) {
 		r.next.Write(b)

@@ -5,8 +5,8 @@
 //	arrived   Succeeded, so that the next pause is short again
 //
 // Each pause of an endpoint is twice as long as the previous pause, from Least to Most. The type
-// Pauses holds the endpoints that pause, and the time at which the first of their pauses ends. Only
-// one goroutine may use the types of package backoff.
+// Pauses holds the endpoints that pause, and the time at which the first of their pauses ends. The
+// types of package backoff are not safe for concurrent use.
 package backoff
 
 import (
@@ -28,7 +28,7 @@ type Pause struct {
 	until  mono.Time     // end of the present pause, or 0
 }
 
-// Waits reports whether the endpoint pauses at present.
+// Waits reports whether the endpoint's present pause has not been ended by Pauses.End yet.
 func (p *Pause) Waits() bool { return p.until != 0 }
 
 // Succeeded makes the next pause as short as the first one (Least).
@@ -95,9 +95,9 @@ func (s *Pauses[E]) End(now mono.Time, resume func(E)) {
 	s.waiting = s.waiting[:n]
 }
 
-// Check returns an error if s.first is not the earliest end of all pauses, and nil otherwise. The
-// result "count" of Check is the number of pausing endpoints for which the function "counts"
-// returns true.
+// Check returns an error if s.first is not the earliest end of all pauses, and nil otherwise. Check
+// also returns, as the result "count", how many pausing endpoints make the function "counts" return
+// true.
 func (s *Pauses[E]) Check(counts func(E) bool) (count int, err error) {
 	for i, w := range s.waiting {
 		if until := w.pause.until; until == 0 || until < s.first || s.first == 0 {

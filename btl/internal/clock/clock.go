@@ -1,12 +1,12 @@
-// Package clock keeps two times of a module. The first time of a module is the time that the
-// application passes to the module. The second time of a module, which is for peer time-outs, does
+// Package clock keeps two clock readings of a module, Now and Unpaused. The time Now is the time
+// that the application passes to the module. The time Unpaused, which is for peer time-outs, does
 // not advance while the process is suspended.
 //
 //	given:      ---+--------------+---------------------+--->
 //	            pass       Deadline      (stopped)    pass
 //	unpaused:   ---+--------------+                     +--->
 //
-// A Clock does not read the system's clock. Only one goroutine may use a Clock.
+// A Clock does not read the system's clock. A Clock is not safe for concurrent use.
 package clock
 
 import (
@@ -16,10 +16,10 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Time is a value of one of the two times of a Clock.
+// Time is an instant in nanoseconds, as a value of Clock.Now or of Clock.Unpaused.
 type Time = mono.Time
 
-// Clock contains the two times of a module. Only package clock changes a Clock.
+// Clock contains the times Now and Unpaused of a module. Only package clock changes a Clock.
 type Clock struct {
 	Now      Time          // the latest time that the module was given
 	Unpaused Time          // time without the suspensions of the process, for peer time-outs
@@ -36,14 +36,14 @@ type Clock struct {
 // the process.
 func (c *Clock) Init(pauseMin time.Duration) { c.PauseMin = pauseMin }
 
-// Times returns pointers to the two times of the Clock, so that a package can read the current
-// value of each time at any moment.
+// Times returns pointers to the fields Unpaused and Now, by which other packages read the current
+// values of these fields.
 func (c *Clock) Times() (unpaused, now *Time) { return &c.Unpaused, &c.Now }
 
 // SetNow sets the time of the module to the argument "now". The argument "asked" of SetNow is the
 // time for which the module had requested its next call of Progress (Module.Deadline). The time
 // from the requested call of Progress to the actual call does not count towards peer time-outs,
-// because the process was suspended in between.
+// because the process was possibly suspended in this time.
 func (c *Clock) SetNow(now, asked Time) {
 	pause := max(0, now.Sub(max(c.Now, asked)))
 	c.Unpaused = c.Unpaused.Add(now.Sub(c.Now) - pause)

@@ -13,5 +13,5 @@
 //   - If the peer refuses a message whose send was already reported as done, the next flush returns
 //     the error of the message.
 //
-// A Queue does not process packets. Only one goroutine may use a Queue.
+// A Queue does not process packets. A Queue is not safe for concurrent use.
 package flush

@@ -27,7 +27,8 @@ type entry[F comparable] struct {
 	err    error    // the peer refused a message sent before the call
 }
 
-// The method "waits" reports whether the flush or fence waits for the sending of queued fragments.
+// The method "waits" reports whether fragments that were queued before the flush or fence are still
+// unsent.
 func (e *entry[F]) waits() bool {
 	var none F
 	return e.after[0] != none || e.after[1] != none
@@ -153,8 +154,8 @@ func (q *Queue[F]) pop() Done {
 // Sent records that the last packet of fragment f was sent. The argument "until" of Sent is the
 // sequence number after the last packet of f. After Sent, a call of Flush or Fence that waited for
 // the sending of fragment f waits until all packets with sequence numbers below "until" are
-// acknowledged. The result "asks" of Sent says whether f was the last unsent fragment for which a
-// call of Flush or Fence waited.
+// acknowledged. The result "asks" of Sent says whether at least one call of Flush or Fence now
+// waits only for acknowledgements.
 func (q *Queue[F]) Sent(f F, flow int, until seq.Num) (asks bool) {
 	if q == nil {
 		return false
@@ -207,9 +208,9 @@ func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 	}
 }
 
-// Requeued updates the fragments for which calls of Flush and Fence wait, after some fragments have
-// moved between the two flows (send queues). The function "last" returns, for each flow, the last
-// fragment that was queued after at most "fences" calls of Fence.
+// Requeued must be called after fragments have moved between the two flows (send queues), because
+// each pending call of Flush or Fence waits for the last fragment of each flow. The function "last"
+// returns, for each flow, the last fragment that was queued after at most "fences" calls of Fence.
 func (q *Queue[F]) Requeued(last func(fences uint32) Tails[F]) {
 	if q == nil {
 		return

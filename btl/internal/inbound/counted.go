@@ -9,10 +9,9 @@ import (
 )
 
 // Counted is the receive state of a connection over a reliable and ordered fabric (counted link).
-// On a counted link (over a reliable fabric), all chunks of one fragment arrive before the first
-// chunk of the next fragment. On a counted link (over a reliable fabric), the Nack for a refused
-// packet is sent before the Ack that covers the packet. A zero Counted is the state of a new
-// connection.
+// On a counted link, all chunks of one fragment arrive before the first chunk of the next fragment.
+// On a counted link, the Nack for a refused packet is sent before the Ack that covers the packet. A
+// zero Counted is the state of a new connection.
 type Counted struct {
 	refusals []refused
 	told     int    // number of elements of refusals, from the front, whose Nacks were sent
@@ -81,8 +80,8 @@ func (c *Counted) WhyRefused(fragID uint32) (reason uint8) {
 }
 
 // Refuse records that this side refuses packet n, with the header h. After a refused chunk, this
-// side refuses all remaining chunks of its fragment. Of the chunks of a refused fragment, this side
-// answers only the last one, which requests an ACK, with a Nack.
+// side refuses all remaining chunks of its fragment. For all chunks of a refused fragment together,
+// this side sends one Nack, which refers to the last chunk.
 func (c *Counted) Refuse(n seq.Num, h *frag.Header, reason uint8) {
 	if h.Kind == frag.KindChunk {
 		c.reason, c.refused = reason, h.FragID

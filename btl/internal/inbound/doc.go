@@ -7,6 +7,6 @@
 //	counted    Counted, told before the next Ack        Counted.Next, and WhyLost
 //
 // Package inbound decides which packets to refuse, and stores no packets. The caller of package
-// inbound drops, acknowledges or delivers the packets. Only one goroutine may use the types of
-// package inbound.
+// inbound drops, acknowledges or delivers the packets. The types of package inbound are not safe
+// for concurrent use.
 package inbound

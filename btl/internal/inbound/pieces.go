@@ -8,11 +8,11 @@ import (
 
 // A packet that several fragments share (a Pack) can begin with the end of one large fragment, and
 // end with the beginning of the next large fragment. A part of a large fragment in a Pack is called
-// a piece. The receiver accepts all fragments of a Pack, or refuses the whole Pack. Before the
-// receiver delivers any fragment of a Pack, it reserves memory for all parts of large fragments in
-// the Pack. If the receiver has no memory for a part of a large fragment, it drops the whole Pack,
-// and the sender retransmits the Pack. If the receiver has no handler for a tag in a Pack, the
-// sender retransmits the Pack without the fragments of this tag.
+// a piece. The receiver accepts all fragments of a Pack with pieces, or refuses the whole Pack. The
+// receiver reserves memory for all pieces of a Pack before it delivers any fragment of the Pack. If
+// the receiver has no memory for a part of a large fragment, it drops the whole Pack, and the
+// sender retransmits the Pack. If the receiver has no handler for a tag in a Pack, the sender
+// retransmits the Pack without the fragments of this tag.
 
 // Pieces contains the pieces (parts of large fragments) of the Pack that is being received.
 type Pieces struct {
@@ -88,11 +88,12 @@ func (p *Pieces) Reserve(asm *frag.Assembler, inOrder bool, ignores func(*frag.H
 	return nil
 }
 
-// Blocked returns the id of the fragment for whose piece the latest failed call of Reserve found no
-// memory or no slot.
+// Blocked returns the id of a fragment. The latest call of Reserve that has failed has found no
+// memory or no slot for a piece of this fragment.
 func (p *Pieces) Blocked() (fragID uint32) { return p.blocked }
 
-// takeBack drops the incomplete fragments that Reserve has begun for the pieces of a Pack.
+// takeBack undoes Reserve, by dropping the incomplete fragments that Reserve has begun for the
+// pieces of a Pack.
 func (p *Pieces) takeBack(asm *frag.Assembler) {
 	for i := range p.list[:p.count] {
 		if at := &p.list[i]; at.place.Begun {
@@ -103,8 +104,8 @@ func (p *Pieces) takeBack(asm *frag.Assembler) {
 
 // Add copies the piece (part of a large fragment) with the given index to the memory that Reserve
 // has reserved for it. Add returns the piece's header, in the form of a chunk header, and the
-// fragment if it is complete. The result "ok" of Add says whether the piece was copied, which is
-// not done if the piece is ignored, or if its fragment has ended since the call of Reserve.
+// fragment if it is complete. The result "ok" of Add is false, and the piece is not copied, if the
+// piece is ignored, or if its fragment has ended since the call of Reserve.
 func (p *Pieces) Add(asm *frag.Assembler, index int) (h *frag.Header, msg *frag.Message, ok bool) {
 	at := &p.list[index]
 	if at.ignored {

@@ -21,8 +21,8 @@ func (r *Refusals) all() []refusal {
 }
 
 // The type "refusal" records the first refused chunk of a fragment, or a refused part of a fragment
-// in a Pack (a packet that several fragments share). A fragment has at most three refusals, because
-// at most two Packs contain parts of the same fragment.
+// in a Pack (a packet that several fragments share). A fragment has at most three refusals, which
+// are for its first refused chunk and for the at most two Packs that contain parts of the fragment.
 type refusal struct {
 	seq    seq.Num
 	fragID uint32
@@ -57,8 +57,8 @@ func (r *Refusals) add(rcv *reliability.Receiver, n seq.Num, fragID uint32) {
 }
 
 // AddPieces must be called when packet n, a Pack (a packet with data of several fragments), is
-// refused because of its fragments with the given tag. For each large fragment with the given tag
-// of which packet n contains a part, AddPieces records a refusal.
+// refused because the receiver refuses the fragments with the given tag. For each large fragment
+// with the given tag of which packet n contains a part, AddPieces records a refusal.
 func (r *Refusals) AddPieces(rcv *reliability.Receiver, n seq.Num, payload []byte, tag uint8) {
 	for rest := payload; len(rest) > 0; {
 		isPiece := frag.IsPiece(rest)

@@ -58,9 +58,9 @@ func (q *Queue[E]) Full() bool { return q.full }
 // messages.
 func (q *Queue[E]) Expect(perPacket int) { q.perPacket = perPacket }
 
-// Packets returns how many packets the module may receive in its next poll, which is a number from
-// 1 to the argument "limit". A poll that receives at most as many packets as Packets returns
-// exceeds the queue's limit on messages by at most the messages of one packet.
+// Packets returns the number of packets, from 1 to the argument "limit", that the module may
+// receive in its next poll. If a poll receives no more packets than Packets returns, the number of
+// queued messages exceeds its limit by at most the number of messages in one packet.
 func (q *Queue[E]) Packets(limit int) int {
 	if q.perPacket == 0 {
 		return limit

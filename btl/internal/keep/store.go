@@ -25,7 +25,7 @@ func (p Place) String() string {
 	return words.Name([]string{"nowhere", "copy", "packet", "message"}, int(p), "Place")
 }
 
-// Store keeps received data. The port manages the receive buffers of kept packets.
+// Store keeps received data. The type port.Keeper manages the receive buffers of kept packets.
 type Store struct {
 	packets    *port.Keeper
 	arena      *fabric.Arena
@@ -88,9 +88,9 @@ func (s *Store) keepPacket(data []byte) (fabric.Buf, Place) {
 	return 0, Nowhere
 }
 
-// keepMessage keeps the memory of the large message that is being delivered, and reports whether it
-// has done so. keepMessage keeps nothing if "data" is not in the memory of this message, or if the
-// limit on kept memory would be exceeded.
+// keepMessage keeps the memory of the large message that is being delivered, and returns true.
+// keepMessage keeps nothing and returns false if "data" is not in the memory of the message, or if
+// the limit on kept memory would be exceeded.
 func (s *Store) keepMessage(d *Data, data []byte) bool {
 	msg := s.delivering
 	if msg == nil || s.bytes+msg.CapBytes() > s.bytesMax || !port.Within(data, msg.Bytes) {

@@ -8,7 +8,7 @@ type State uint8
 // The states.
 const (
 	Connecting State = iota // opened by this side, with a handshake in progress
-	Accepting               // opened by the peer, whose address is not proven yet
+	Accepting               // opened by the peer, whose address is not validated yet
 	Connected
 	Lingering // closed by the peer; only repeats its last ACK
 	Ended

@@ -89,7 +89,7 @@ func (s *Handshakes[E]) draft(ep E, p frag.Probe) *frag.Hello {
 	if hs := e.Handshake; hs != nil {
 		hello.Expected, hello.Proven = hs.expected, hs.Proven
 	}
-	if e.State == Accepting { // with ProvenAll, this side would confirm an unproven peer
+	if e.State == Accepting { // with ProvenAll, this side would confirm a peer without validation
 		hello.Proven = 0
 	}
 	return hello

@@ -7,5 +7,5 @@
 //	=======   ======     ===       =============
 //	on wire   sent       never     the next ones
 //
-// Only one goroutine may use the types of package numbers.
+// The types of package numbers are not safe for concurrent use.
 package numbers

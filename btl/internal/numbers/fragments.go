@@ -6,8 +6,8 @@ import "gobtl/internal/seq"
 // all incomplete fragments must be close together, because the peer finds an incomplete fragment by
 // the lower bits of its id.
 //
-// The methods of Fragments take two packet numbers. The argument "oldest" is the number of the
-// oldest packet in flight, and the argument "next" is the number of the next packet to be sent.
+// In each method of Fragments, the argument "oldest" is the number of the oldest packet in flight,
+// and the argument "next" is the number of the next packet to be sent.
 type Fragments struct {
 	last     uint32  // the latest id assigned
 	finished uint32  // fragments before this id have ended

@@ -24,8 +24,8 @@ const (
 	// sender holds back packets (gives them a number without sending them), it can skip numbers more
 	// often than once in SkipEvery numbers.
 	SkipEvery = 512
-	// skipsLeast is a lower bound for the average number of packet numbers that are skipped for each
-	// packet that is held back (gets a number but is not sent).
+	// For each packet that is held back (gets a number but is not sent), at least skipsLeast packet
+	// numbers are skipped on average.
 	skipsLeast = 16
 )
 

@@ -5,11 +5,11 @@
 //	    --> Later (ACKs for lone replies, which wait much longer)
 //
 // Three things to know:
-//   - All ACKs of one list have the same delay. A new ACK is appended to the end of its list, or is
-//     put at the front if it is due immediately.
+//   - All ACKs of one list have the same delay. A new ACK is appended to the end of its list, but
+//     an ACK that is due immediately is put at the front.
 //   - A Debt contains the endpoint's Receiver, which determines when the ACK is due.
 //   - When a poll receives no packet, Ripen makes those ACKs due that cover at least a batch of
 //     packets, because it is possible that a sender waits for the ACK of a batch.
 //
-// Only one goroutine may use the types of package owed.
+// The types of package owed are not safe for concurrent use.
 package owed

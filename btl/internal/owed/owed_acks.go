@@ -83,8 +83,7 @@ const ripeLooks = 8
 
 // Ripen makes those outstanding ACKs due immediately that cover at least a batch of packets. The
 // caller should call Ripen when a poll has received no packet. A sender that has one batch of
-// packets in flight possibly waits for the ACK of the batch before it sends the next packets. No
-// sender waits for the ACK of fewer packets than a batch.
+// packets in flight possibly waits for the ACK of the batch before it sends the next packets.
 func (l *Ledger[E]) Ripen(now Time, rules *reliability.Rules) {
 	d := l.Soon.First
 	for n := 0; d != nil && n < ripeLooks; n++ {

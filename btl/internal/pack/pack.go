@@ -7,7 +7,8 @@
 // The first fragment of a Pack has no record header while it is the only fragment, so that a Pack
 // of one fragment is an ordinary packet (Frag). When the second fragment is added, the payload of
 // the first fragment is moved to make room for its record header. Package pack implements only the
-// layout of a Pack, and uses neither connections nor buffers. Only one goroutine may use a Pack.
+// layout of a Pack, and uses neither connections nor buffers. A Pack is not safe for concurrent
+// use.
 package pack
 
 import (

@@ -11,11 +11,11 @@
 // Three things to know:
 //   - A Search (package pmtu) decides which sizes to probe. Paths runs the timer of the Search, and
 //     sends the probes through the Host.
-//   - A path counts as narrow if all packets of the base size (BASE_PLPMTU of RFC 8899) are lost
-//     although the peer answers packets below this size. The loss of packets of the base size must
-//     last for as long as a live peer is allowed to be silent.
+//   - A path counts as narrow if, for as long as a live peer is allowed to be silent, all packets
+//     of the base size (BASE_PLPMTU of RFC 8899) are lost although the peer answers smaller
+//     packets.
 //   - A measured round trip is used only after several answers, because queues can delay the first
 //     answers even on a short path.
 //
-// Only one goroutine may use the values of package path.
+// The types of package path are not safe for concurrent use.
 package path

@@ -44,8 +44,8 @@ type search struct {
 	beganAt Time       // when the search began
 }
 
-// The type "doubt" contains the time when a test of the datagram size in use began. The beginning
-// of the test is stored twice: on the clock of the timers, and on a clock that does not advance
+// The type "doubt" contains the time when a test of the datagram size in use began. The time when
+// the test began is stored both on the clock of the timers and on a clock that does not advance
 // while the process is suspended.
 type doubt struct{ since, unpaused Time }
 
@@ -241,7 +241,7 @@ func (s *Paths[E]) setTimer(ep E) {
 	p.room = room
 }
 
-// resume makes the search of a Path again, if the search was over and its memory was freed.
+// resume allocates the search of a Path again, if the search was over and its memory was freed.
 func (s *Paths[E]) resume(p *Path) {
 	if p.most != 0 {
 		p.search = new(search)
@@ -294,7 +294,7 @@ func (s *Paths[E]) Lost(ep E, sizeBytes int, uncoalesced bool) {
 	}
 }
 
-// GoOn takes the next step of a path MTU search, after a change of its stage.
+// GoOn takes the next step of a path MTU search, after the field Stage of the search has changed.
 func (s *Paths[E]) GoOn(ep E) { s.search(ep) }
 
 // Refused records that the local system has refused a packet as too large. The path MTU search does

@@ -36,9 +36,9 @@ const (
 	tripPeriod = 10 * time.Second
 	// overrunsEvery is the minimum interval between two queries of the fabric's overrun counters.
 	overrunsEvery = 10 * time.Millisecond
-	// overrunsLeast is the minimum number of packets between two queries of the overrun counters. If
-	// the receive buffers of a channel hold less than overrunsLeast packets, the number of packets
-	// that they hold is the minimum.
+	// overrunsLeast is the minimum number of packets between two queries of the overrun counters. If a
+	// channel has receive buffers for fewer than overrunsLeast packets, the number of these buffers is
+	// the minimum.
 	overrunsLeast = 16
 )
 
@@ -102,9 +102,10 @@ type Overruns struct {
 	fewest   uint64 // minimum number of packets between two queries
 }
 
-// Init sets the command channel and the data channel, each of which has receive buffers for
-// "capacity" packets. Init reports whether the command channel and the data channel both count
-// overruns, which is a condition for granting more credits than the receive buffer has room for.
+// Init sets the fabric endpoints of the command channel and the data channel, each of which has
+// receive buffers for "capacity" packets. Init reports whether the command channel and the data
+// channel both count overruns, which is a condition for granting more credits than the receive
+// buffer has room for.
 func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 	cmd, ok := command.(fabric.Overrunner)
 	dat, both := data.(fabric.Overrunner)
@@ -120,9 +121,10 @@ func (o *Overruns) Init(command, data fabric.Endpoint, capacity int) bool {
 // receive buffer has room for all granted credits.
 func (o *Overruns) Rest() { o.looking = false }
 
-// Look queries the fabric's overrun counters, if a query is due. The argument "received" of Look is
-// the total number of received packets. The result "known" of Look is true if Look has made a query
-// that is not the first one after Init or Rest, and false otherwise.
+// Look queries the fabric's overrun counters if a query is due, and reports whether they have
+// changed. The argument "received" of Look is the total number of received packets. The result
+// "known" of Look says whether Look has compared the counters with those of a previous query, which
+// is not the case in the first query after Init or Rest.
 func (o *Overruns) Look(now Time, received uint64) (overrun, known bool) {
 	if o.channels[0] == nil || !o.due(now, received) {
 		return false, false

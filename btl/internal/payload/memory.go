@@ -35,7 +35,7 @@ func (m *Memory) Init(dom fabric.Domain, caps *fabric.Caps) {
 // Close records that the fabric is closed, so that the Memory must no longer use the fabric.
 func (m *Memory) Close() { m.dom = nil }
 
-// Own returns the number of payloads whose memory is registered only for the time of one send.
+// Own returns the number of payloads that have registered memory only for the time of one send.
 func (m *Memory) Own() int { return m.own }
 
 // Check returns an error if the registrations are inconsistent, and nil otherwise. The argument

@@ -18,11 +18,11 @@
 //     of unanswered probes exclude a datagram size. The answer to a probe contains the size of the
 //     probe and a secret. A Search gets a new secret when answers to the probes sent so far must no
 //     longer be accepted.
-//   - Only the arrival of a datagram that was sent separately proves that the path carries
-//     datagrams of its size. Datagrams that are sent together can travel as one coalesced message,
-//     which a device can forward although it would drop each of these datagrams if it were sent
-//     separately.
+//   - The arrival of a datagram proves that the path carries datagrams of this size only if the
+//     datagram was sent separately. Datagrams that are sent together can travel as one coalesced
+//     message, which a device can forward although it would drop each of these datagrams if it were
+//     sent separately.
 //   - A Search handles no packets and reads no clock, and package path sends its probes.
 //
-// Only one goroutine may use a Search.
+// A Search is not safe for concurrent use.
 package pmtu

@@ -112,8 +112,8 @@ func (l *losses) add(sizeBytes int) bool {
 	return l.count >= lostMax
 }
 
-// end records that a packet has arrived. The series of losses ends if the packet was at least as
-// large as the smallest lost packet.
+// end records that a packet has arrived. The series of losses ends if the arrived packet is at
+// least as large as the smallest lost packet.
 func (l *losses) end(sizeBytes int) {
 	if sizeBytes >= int(l.least) {
 		l.count = 0
@@ -141,10 +141,10 @@ func (p *Search) Resume(most int, secret uint64) {
 	}
 }
 
-// Over reports whether the search has no next step, and an equal search can be made by Resume. This
-// is the case if there was no search, or if its first probe was answered and was of the largest
-// size that the devices of both sides support. After a doubt, or while packets count as lost, a
-// search is not over.
+// Over reports whether the search has no next step, and an equal search can be made by Resume. Over
+// returns true if there was no search, or if the first probe had the largest size that the devices
+// of both sides support and was answered. Over returns false after a test of the size in use, and
+// while packets count as lost.
 func (p *Search) Over() bool {
 	return p.Size == p.Most && p.Due == mono.Never && p.tops <= 1 && p.DoubtSince == 0 &&
 		!p.WantsDelivered()
@@ -395,8 +395,8 @@ func (p *Search) WantsDelivered() bool {
 
 // Delivered records the arrival of a packet that was sent at the time "sentAt". The arrival ends a
 // series of losses. If a packet was sent without coalescing after a test of the size in use began,
-// its arrival proves as much as the answer to a probe of its size. The arrival of a packet that was
-// coalesced with more packets shows that the path is not interrupted, but proves no size.
+// its arrival has the same effect as the answer to a probe of this size. The arrival of a packet
+// that was coalesced with more packets shows that the path is not interrupted, but proves no size.
 func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, uncoalesced bool) {
 	if p.Stage != Doubting {
 		p.lost.end(sizeBytes)

@@ -60,7 +60,8 @@ func (p *Port) RemoveLater(a fabric.Addr, cancelAt Time) {
 // RemoveLeft removes those unused addresses to which the last sends have completed. RemoveLeft
 // detects the last completion by counting, which is exact if sends complete in the order in which
 // they were posted. If sends complete in a different order, as in fabric/shm, RemoveLeft can remove
-// an address too early or too late. An early or late removal of an address loses no buffer.
+// an address too early or too late. No buffer is lost if an address is removed too early or too
+// late.
 func (p *Port) RemoveLeft(now Time) {
 	cancels := p.Command.Caps.RemoveCancels && p.Data.Caps.RemoveCancels
 	n := 0

@@ -6,10 +6,10 @@ import (
 	"gobtl/fabric"
 )
 
-// answerBound limits the answers to addresses that are not proven. If an address is forged and its
-// host does not exist, the kernel can keep each answer to this address in the socket's send buffer
-// for seconds. If answers to forged addresses filled the send buffer, no packet could be sent to
-// any peer.
+// answerBound limits the answers to addresses that are not validated. If an address is forged and
+// its host does not exist, the kernel can keep each answer to this address in the socket's send
+// buffer for seconds. If answers to forged addresses filled the send buffer, no packet could be
+// sent to any peer.
 type answerBound struct {
 	backlogger fabric.Backlogger // nil if the provider does not know the use of the send buffer
 	askedAt    Time              // time of the latest call of Backlog
@@ -22,17 +22,17 @@ const (
 	// in one poll use less than 1/crowdedPart of the send buffer, even if the send buffer has only 400
 	// KB.
 	crowdedPart = 4
-	// While the send buffer is crowded, answers to unproven addresses are sent one by one, with a
-	// pause of crowdedPause. With one answer in each crowdedPause, 60 answers are sent in the three
-	// seconds for which Linux tries to find a host, and they use less than 50 KB of the send buffer.
+	// While the send buffer is crowded, answers to addresses that are not validated are sent one by
+	// one, with a pause of crowdedPause. In the three seconds for which Linux tries to resolve the
+	// link address of a host, 60 answers are sent, which use less than 50 KB of the send buffer.
 	// Answers are not stopped completely, because the send buffer can be crowded by packets to
 	// connected peers, and new peers need answers even while the send buffer is crowded.
 	crowdedPause = 50 * time.Millisecond
 )
 
-// MayAnswer reports whether the limit on answers allows an answer to an unproven address on the
-// channel at the time "now", and counts this answer. The argument "now" of MayAnswer is the time of
-// the present poll. MayAnswer queries the provider once in a poll.
+// MayAnswer reports whether the limit on answers allows an answer to an address that is not
+// validated on the channel at the time "now", and counts this answer. The argument "now" of
+// MayAnswer is the time of the present poll. MayAnswer queries the provider once in a poll.
 func (c *Channel) MayAnswer(now Time) bool {
 	a := &c.answers
 	if a.backlogger == nil {

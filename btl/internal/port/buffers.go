@@ -96,8 +96,8 @@ func (b *buffers) Refused() []Refusal {
 	return refused
 }
 
-// Unstuck reports whether a batch that Post could not post completely has made progress: since the
-// previous call of Unstuck, the fabric has accepted at least one more packet of this batch.
+// Unstuck reports whether, since the previous call of Unstuck, the fabric has accepted at least one
+// more packet of a batch that Post could not post completely.
 func (b *buffers) Unstuck() bool {
 	was := b.unstuck
 	b.unstuck = false
@@ -120,9 +120,9 @@ func (b *buffers) Control(buf fabric.Buf) (n int, ok bool) {
 // at present. The result of FreeParts can be negative.
 func (b *buffers) FreeParts() int { return len(b.FreeCtl) - (ControlBuffers - PartBuffers) }
 
-// TakeControl takes a control buffer for a packet to an address. TakeControl succeeds if the
-// channel has room, a control buffer is free, and MayTakeControl returns true for the address, and
-// returns false otherwise.
+// TakeControl takes a control buffer for a packet to an address. The result "ok" of TakeControl is
+// true if the channel has room, a control buffer is free, and MayTakeControl returns true for the
+// address.
 func (b *buffers) TakeControl(c *Channel, to fabric.Addr) (buf fabric.Buf, ok bool) {
 	if c.Room() <= 0 || len(b.FreeCtl) == 0 || !b.MayTakeControl(to) {
 		return 0, false
@@ -152,9 +152,9 @@ func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 }
 
 // MayTakeControl reports whether the limits allow one more control packet to an address. The
-// packets to one address may use at most as many control buffers as are free. The limit for each
-// address leaves buffers for packets to live peers, if the fabric does not complete the sends to a
-// stopped peer.
+// packets to one address may use at most as many control buffers as are free. Because of the limit
+// for each address, buffers for packets to live peers remain free while the fabric does not
+// complete the sends to a stopped peer.
 func (b *buffers) MayTakeControl(to fabric.Addr) bool {
 	free := len(b.FreeCtl)
 	if free > ControlBuffers/2 { // the common case is that more buffers are free than busy

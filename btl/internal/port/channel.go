@@ -10,8 +10,8 @@ import (
 // Which names one of the two channels.
 type Which uint8
 
-// The channels. Handshakes use the command channel and the data channel. Over a reliable fabric,
-// Command carries all fragments, and Data carries the ACKs.
+// The channels. Handshakes use both channels. Over a reliable fabric, Command carries all
+// fragments, and Data carries the ACKs.
 const (
 	Command Which = iota // for ACKs and small packets; polled first
 	Data                 // for all large packets, and all retransmissions

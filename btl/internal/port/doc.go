@@ -20,5 +20,5 @@
 // before Post and decrypted after Poll. With encryption, each payload that the fabric reads from or
 // writes to the application's memory would have to be copied.
 //
-// Only one goroutine may use a Port.
+// A Port is not safe for concurrent use.
 package port

@@ -232,6 +232,6 @@ func GoesTo(sends []fabric.Send, to fabric.Addr) bool {
 	return false
 }
 
-// The method "taken" returns the number of all posted sends that did not complete during Post, plus
-// the number of sends in the batch.
+// The method "taken" returns the number of sends ever posted, except those that completed during
+// Post, plus the number of sends in the batch.
 func (c *Channel) taken() uint64 { return c.total + uint64(len(c.Batch)) }

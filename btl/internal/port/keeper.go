@@ -39,7 +39,7 @@ func (k *Keeper) init(arena *fabric.Arena, first fabric.Buf, receives, spare int
 // can keep the packet.
 func (k *Keeper) Hold(b fabric.Buf) { k.inHand, k.hasBuf, k.isKept = b, true, false }
 
-// Held ends the reception of a packet, and returns the buffer to post again.
+// Held ends the reception of a packet, and returns the buffer that must be posted again.
 func (k *Keeper) Held() fabric.Buf {
 	k.hasBuf = false
 	return k.inHand
@@ -67,9 +67,9 @@ func (k *Keeper) Keep(data []byte) (b fabric.Buf, ok bool) {
 }
 
 // LetGo undoes one call of Keep for buffer b. When LetGo was called as often as Keep, buffer b
-// becomes a spare buffer. If a handler keeps the packet that is being received, and lets it go
-// before Held is called, Held returns the packet's own buffer to post again. The buffer that was to
-// replace the packet's own buffer then becomes a spare buffer again.
+// becomes a spare buffer. If a handler keeps the packet that is being received, and releases it
+// before Held is called, Held returns the packet's own buffer, and the buffer that would have
+// replaced it becomes a spare buffer again.
 func (k *Keeper) LetGo(b fabric.Buf) {
 	r := &k.refs[b-k.first]
 	if *r--; *r > 0 {

@@ -12,18 +12,18 @@ import (
 	"gobtl/frag"
 )
 
-// chunkCame updates the prediction which chunk the endpoint's peer sends next
-// (landing.Expectation), after the chunk with the header h has arrived. The argument "whole" of
-// chunkCame says whether the chunk has completed its fragment.
+// chunkCame updates the prediction of the peer's next chunk (landing.Expectation) after the chunk
+// with the header h has arrived. The argument "whole" of chunkCame says whether the chunk has
+// completed its fragment.
 func (ld *DirectChunks) chunkCame(ep *peer.Endpoint, h *frag.Header, whole bool) {
 	if x := ep.Expected(ld.lands(ep)); x != nil {
 		ld.Plan.ChunkCame(x, h, whole)
 	}
 }
 
-// pieceCame updates the prediction which chunk the endpoint's peer sends next
-// (landing.Expectation), after the beginning or the end of a large fragment has arrived in a Pack
-// (a packet with data of several fragments).
+// pieceCame updates the prediction of the peer's next chunk (landing.Expectation) after the
+// beginning or the end of a large fragment has arrived in a Pack (a packet with data of several
+// fragments).
 func (ld *DirectChunks) pieceCame(ep *peer.Endpoint, h *frag.Header, whole bool) {
 	if left := h.SizeBytes - h.OffsetBytes - uint32(h.PayloadLen); !whole && ld.Plan.Worth(left) {
 		ld.chunkCame(ep, h, false)
@@ -32,8 +32,8 @@ func (ld *DirectChunks) pieceCame(ep *peer.Endpoint, h *frag.Header, whole bool)
 	}
 }
 
-// putCame updates the prediction which chunk the endpoint's peer sends next (landing.Expectation),
-// after this side has accepted a packet of a put, with the header h.
+// putCame updates the prediction of the peer's next chunk (landing.Expectation) after this side has
+// accepted a packet of a put, with the header h.
 func (ld *DirectChunks) putCame(ep *peer.Endpoint, h *frag.Header) {
 	if h.Kind != frag.KindChunk {
 		return
@@ -43,9 +43,9 @@ func (ld *DirectChunks) putCame(ep *peer.Endpoint, h *frag.Header) {
 	}
 }
 
-// PollChunks polls the channel that carries chunks. If the Plan predicts which chunk arrives next,
-// PollChunks first gives the provider the final memory of this chunk's payload, so that the
-// provider can write the payload there without a copy.
+// PollChunks polls the channel that carries chunks. If the Plan predicts the next chunk, PollChunks
+// first gives the provider the destination memory of this chunk's payload, so that the provider can
+// write the payload directly to this memory.
 func (ld *DirectChunks) PollChunks(limit int) (got int, err error) {
 	var mem []byte
 	if x := ld.Plan.Next(limit > 1); x != nil {
@@ -54,8 +54,8 @@ func (ld *DirectChunks) PollChunks(limit int) (got int, err error) {
 	return ld.Plan.Poll(ld.Clock.Now, limit, mem)
 }
 
-// memoryOf returns the final memory of the chunks that the peer of x.Of is predicted to send next,
-// or nil if the provider cannot write to this memory directly.
+// memoryOf returns the destination memory of the chunks that the peer of x.Of is predicted to send
+// next, or nil if the provider cannot write to this memory directly.
 func (ld *DirectChunks) memoryOf(x *landing.Expectation[*peer.Endpoint]) []byte {
 	ep := x.Of
 	if ep.ID.State != peer.StateConnected {
@@ -77,7 +77,7 @@ func (ld *DirectChunks) memoryOf(x *landing.Expectation[*peer.Endpoint]) []byte 
 }
 
 // HandleLanded processes the completions of a poll in which the provider could write chunks
-// directly to their final memory.
+// directly to their destination memory.
 func (ld *DirectChunks) HandleLanded(c *port.Channel, comps []fabric.Completion) {
 	for len(comps) > 0 {
 		if comps[0].Op == fabric.OpSend {
@@ -100,8 +100,8 @@ func (ld *DirectChunks) HandleLanded(c *port.Channel, comps []fabric.Completion)
 }
 
 // receiveLanded accepts the chunk in comps[0], whose payload the provider has written directly to
-// its final memory. receiveLanded reports whether it has accepted the packet, and changes nothing
-// if the packet is not the expected chunk or cannot be accepted.
+// the destination memory. receiveLanded returns false and changes nothing if the packet is not the
+// expected chunk or cannot be accepted.
 func (ld *DirectChunks) receiveLanded(c *port.Channel, comps []fabric.Completion) bool {
 	var in arrival
 	x, isPut := ld.Plan.Aim()
@@ -117,10 +117,10 @@ func (ld *DirectChunks) receiveLanded(c *port.Channel, comps []fabric.Completion
 	}
 }
 
-// receiveMessageLanded accepts a chunk of a message that the provider has written directly to its
-// final memory. Before receiveMessageLanded delivers the complete message, it copies the payloads
-// of all later packets of the same poll from the memory of direct receive to the receive buffers of
-// these packets.
+// receiveMessageLanded accepts a chunk of a message that the provider has written directly to the
+// memory of the message. Before receiveMessageLanded delivers the complete message, it copies the
+// payloads of all later packets of the same poll from the memory of direct receive to the receive
+// buffers of these packets.
 func (ld *DirectChunks) receiveMessageLanded(c *port.Channel, ep *peer.Endpoint, h *frag.Header,
 	comps []fabric.Completion,
 ) bool {

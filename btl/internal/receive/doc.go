@@ -6,7 +6,7 @@
 //	           endpoint   a new number  chunk, Pack   will cover it  of its tag
 //
 //	ReceiveFast         a single fragment first goes to its handler, and the rest follows later
-//	DirectChunks        chunks that the provider has written to their final memory
+//	DirectChunks        chunks that the provider has written to their destination memory
 //	Records             Packs, which are packets of several fragments
 //	Asides              path MTU probes, and slices of packets
 //
@@ -15,5 +15,5 @@
 // reliable fabric). Package receive does not write the fields of an endpoint. To change an
 // endpoint, package receive calls methods of package peer, or of the types of the endpoint's
 // fields, such as reliability.Receiver and frag.Assembler. To read the code, begin with
-// read_headers.go. Only one goroutine may use a Receiver, which has no lock and no clock.
+// read_headers.go. A Receiver is not safe for concurrent use, and reads no clock.
 package receive

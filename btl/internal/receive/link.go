@@ -90,8 +90,8 @@ func (rx *Receiver) refuse(in *arrival, reason uint8) {
 	}
 }
 
-// The function "refuses" reports whether a fragment of the peer was refused recently, so that the
-// caller must call refusedBefore for each chunk.
+// The function "refuses" reports whether the caller must call refusedBefore for each chunk, because
+// a fragment of the peer was refused recently.
 func refuses(ep *peer.Endpoint) bool {
 	return ep.Refusals.Any() || ep.ID.Counted && ep.Counts.Inbound.Refuses()
 }
@@ -129,8 +129,8 @@ func (rx *Receiver) nacked(in *arrival) {
 }
 
 // lands reports whether the provider can write chunks from this endpoint's peer directly to their
-// final memory. Of the command channel and the data channel, only one supports direct receive, in
-// which the provider writes the payload of a chunk to its final memory without a copy.
+// destination memory (direct receive). A module uses direct receive on only one of its two
+// channels.
 func (ld *DirectChunks) lands(ep *peer.Endpoint) bool {
 	on := &ld.Port.Data
 	if ep.ID.Counted {

@@ -31,12 +31,12 @@ func (rx *Receiver) notAccepted(ep *peer.Endpoint, place reliability.Verdict) {
 
 // notAdded handles a chunk that could not be added to its fragment. If reassembly memory or a slot
 // for fragments was lacking, a Nack tells the peer to retransmit the chunk later. The module frees
-// reassembly memory of a different peer only if two conditions are met: the chunk is the next in
-// sequence, and the chunk's peer itself has not caused the lack of memory. For a chunk that arrives
-// out of order, no memory is freed, because the last part of the reassembly memory is reserved for
-// chunks that arrive in order. If the slot for the chunk's fragment was in use, notAdded discards
-// the fragment that occupies the slot, which the peer has already ended with an error. The
-// retransmitted chunk then gets the free slot.
+// reassembly memory of a different peer only if the chunk is the next in sequence, and the chunk's
+// peer itself has not caused the lack of memory. For a chunk that arrives out of order, no memory
+// is freed, because the last part of the reassembly memory is reserved for chunks that arrive in
+// order. If the slot for the chunk's fragment was in use, notAdded discards the fragment that
+// occupies the slot, which the peer has already ended with an error. The retransmitted chunk then
+// gets the free slot.
 func (rx *Receiver) notAdded(in *arrival, err error) {
 	rx.drop(stats.CntDropReassembly)
 	in.ep.Rcv.AskAck(rx.Clock.Now, 0)
@@ -54,8 +54,8 @@ func (rx *Receiver) notAdded(in *arrival, err error) {
 	}
 }
 
-// blockedBy returns the id of the fragment that lacks reassembly memory, so that a packet was
-// refused.
+// blockedBy returns the id of the fragment because of which a packet was refused for lack of
+// reassembly memory.
 func (rx *Receiver) blockedBy(in *arrival) (fragID uint32) {
 	if in.Kind == frag.KindChunk {
 		return in.FragID

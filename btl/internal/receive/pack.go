@@ -20,8 +20,8 @@ type Records struct {
 
 // accept accepts a Pack (a packet with several fragments), and delivers its fragments in the order
 // in which they were sent. If a handler ends the endpoint, the remaining fragments of the Pack are
-// dropped. If a handler removes the handler of a tag, the remaining fragments of the Pack with this
-// tag are dropped.
+// dropped. If a handler unregisters the handler of a tag, the remaining fragments with this tag in
+// the Pack are dropped.
 func (rc *Records) accept(in *arrival) {
 	if !rc.admit(in) {
 		return
@@ -50,8 +50,8 @@ func (rc *Records) accept(in *arrival) {
 
 // acceptLast marks a Pack (a packet with several fragments) as received, and then delivers the last
 // fragment of the Pack. As soon as a Pack is marked as received, a message that a handler sends can
-// carry the ACK of the Pack. A Pack is not marked as received earlier, because a handler that calls
-// Abort prevents the delivery of the fragments after its own.
+// carry the ACK of the Pack. A Pack is not marked as received earlier, because the fragments after
+// one whose handler calls Abort are not delivered.
 func (rc *Records) acceptLast(in *arrival, tag uint8, isPiece bool, data []byte) {
 	taken := in.ep.ID.State == peer.StateConnected
 	if taken {
@@ -65,8 +65,8 @@ func (rc *Records) acceptLast(in *arrival, tag uint8, isPiece bool, data []byte)
 	rc.checkBye(in.ep)
 }
 
-// acceptRecord delivers the fragment in a record of a Pack, or, if the record contains a chunk,
-// adds the chunk to its fragment.
+// acceptRecord delivers the fragment in a record of a Pack, or, if the record contains a piece
+// (part of a large fragment), adds the piece to its fragment.
 func (rc *Records) acceptRecord(ep *peer.Endpoint, tag uint8, isPiece bool, data []byte) {
 	connected := ep.ID.State == peer.StateConnected
 	switch {

@@ -11,8 +11,8 @@ import (
 	"gobtl/reliability"
 )
 
-// The code below handles path MTU probes and slices of packets. A Ping is a probe, a Pong is the
-// reply to a Ping, and a Part is a slice of a packet that exceeds the present path MTU. Pings,
+// The code in this file handles path MTU probes and slices of packets. A Ping is a probe, a Pong is
+// the reply to a Ping, and a Part is a slice of a packet that exceeds the present path MTU. Pings,
 // Pongs and Parts are sent by the code in write_path.go. Connections over a reliable fabric use no
 // Pings and no Parts (slices of packets), because a reliable fabric delivers packets of every size
 // that both devices accept.
@@ -121,8 +121,7 @@ func (as *Asides) onPart(in *arrival) {
 // than PeerTimeout ago. Without the method "expire", a peer that never sends the missing Parts
 // (slices) of a packet would occupy memory until its endpoint ends. As long as a packet is
 // incomplete, the method "expire" is called again after the time PressAfter. All incomplete packets
-// together have one deadline for the next call, because each call of the method "expire" scans all
-// endpoints.
+// together have one deadline, because each call of the method "expire" scans all endpoints.
 func (as *Asides) expire() {
 	now := as.Clock.Now
 	if now < as.expireAt {

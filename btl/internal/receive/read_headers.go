@@ -12,11 +12,11 @@ import (
 	"gobtl/reliability"
 )
 
-// The code below parses the headers of received packets, looks up the endpoints of the packets and
-// processes their ACKs. The payloads of packets are processed in recv.go.
+// The code in this file parses the headers of received packets, looks up the endpoints of the
+// packets and processes the ACKs in the packets. The payloads of packets are processed in recv.go.
 
 // The type "arrival" is a received packet. Each arrival is a local variable of the receiving
-// function. An arrival is passed by pointer, but only to functions that do not keep the pointer.
+// function. A pointer to an arrival is passed only to functions that do not keep the pointer.
 type arrival struct {
 	frag.Header
 	ep      *peer.Endpoint
@@ -33,9 +33,9 @@ type deferredReceive struct {
 	Pending bool
 }
 
-// decode parses a packet's header into the arrival "in", and looks up the endpoint. The result of
-// decode says whether the caller must process the packet. For a handshake packet, which decode
-// processes itself, and for a packet that decode drops and counts, the result is false.
+// decode parses a packet's header into the arrival "in", and looks up the endpoint. decode returns
+// true if the caller must process the packet. decode returns false for a handshake packet, which
+// decode processes itself, and for a packet that decode drops and counts.
 func (rx *Receiver) decode(c *port.Channel, comp *fabric.Completion, in *arrival) bool {
 	rx.Count[stats.CntReceived]++
 	if comp.Errno != 0 {
@@ -198,8 +198,8 @@ func (rx *Receiver) onSack(in *arrival) bool {
 
 // ReceiveFast delivers a fragment that arrived in one packet, or a put with its notification,
 // before the receive state is updated. ReceiveFast reports whether it has handled the packet. If
-// ReceiveFast must not handle the packet before the update of the receive state, it changes nothing
-// and returns false.
+// the receive state must be updated before the packet is handled, ReceiveFast changes nothing and
+// returns false.
 func (rx *Receiver) ReceiveFast(c *port.Channel, comp *fabric.Completion) bool {
 	if comp.Errno != 0 || int(comp.Len) > rx.Port.Arena.Size() || rx.booksFirst {
 		return false

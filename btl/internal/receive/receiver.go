@@ -46,9 +46,9 @@ type Receiver struct {
 }
 
 // DirectChunks lets the provider write the payloads of expected chunks of large fragments directly
-// to their final memory (package landing). DirectChunks also accepts the packets whose payloads the
-// provider has written directly to their final memory. Chunks arrive on the data channel or, over a
-// reliable fabric, on the command channel.
+// to their destination memory (package landing). DirectChunks also accepts the packets whose
+// payloads the provider has written directly to their destination memory. Chunks arrive on the data
+// channel or, over a reliable fabric, on the command channel.
 //
 // The provider never writes to a closed region. The application can close a region only in a
 // handler or between two calls of Progress, when all payloads that the provider has written
@@ -92,12 +92,12 @@ func (rx *Receiver) Limit(tag uint8, mostBytes uint32) { rx.mostBytes[tag] = mos
 // Handles reports whether a tag has a handler.
 func (rx *Receiver) Handles(tag uint8) bool { return rx.handlers[tag] != nil }
 
-// BookFirst sets whether the Receiver updates the receive state before each call of a handler. If
-// it does, ReceiveFast delivers no packet.
+// BookFirst sets whether the Receiver updates the receive state before each call of a handler, so
+// that ReceiveFast delivers no packet.
 func (rx *Receiver) BookFirst(on bool) { rx.booksFirst = on }
 
-// Waited sets an upper bound for the time for which the packets that are processed next have waited
-// in the fabric's receive queue.
+// Waited sets an upper bound for the waiting time, in the fabric's receive queue, of the packets
+// that are processed next.
 func (rx *Receiver) Waited(queuedMost time.Duration) { rx.queuedMost = queuedMost }
 
 // DeferredCounted reports whether FinishDeferred only has to count the packet that ReceiveFast has

@@ -7,9 +7,9 @@ import (
 	"gobtl/frag"
 )
 
-// accept accepts a new packet, unless the packet must be refused or its data cannot be stored. A
-// packet that was not accepted must not be acknowledged. The method "accept" delivers each fragment
-// that the packet completes.
+// accept accepts a new packet, unless the packet must be refused or its data cannot be stored. The
+// next ACK must not cover a packet that was not accepted. The method "accept" delivers each
+// fragment that the packet completes.
 func (rx *Receiver) accept(in *arrival) {
 	ep, h := in.ep, &in.Header
 	switch {

@@ -10,9 +10,9 @@ import (
 )
 
 // acceptRemote accepts a packet of a memory operation if the peer has the right to the operation,
-// and performs the operation before acceptRemote returns. If no send buffer is free, the reply to a
-// get is queued, and is sent after acceptRemote has returned. For gets, the method getFast must
-// test the same conditions as acceptRemote.
+// and executes the operation. If no send buffer is free, the reply to a get is queued, and is sent
+// after acceptRemote has returned. For gets, acceptRemote must test the same conditions as the
+// method getFast.
 func (rx *Receiver) acceptRemote(in *arrival) {
 	ep, h := in.ep, &in.Header
 	p := ep.Remote
@@ -79,13 +79,12 @@ func (rx *Receiver) notify(ep *peer.Endpoint, n *remote.Notice) {
 
 // A small get consists of a request packet and a reply packet. The request and the reply of a small
 // get are processed before the receive state is updated, like a single message (ReceiveFast). The
-// reply to a small get need not acknowledge the request, because the arrival of all bytes proves
-// that the request was accepted.
+// reply to a small get need not contain an ACK of the request, because the arrival of all bytes
+// proves that the request was accepted.
 
-// getFast processes the received packet in rx.Deferred, if the packet is the request of a get or a
-// reply with all bytes of a get. getFast reports whether it has processed the packet. If getFast
-// returns false, it has changed nothing. The method acceptRemote must test the same conditions as
-// getFast.
+// getFast processes the received packet in rx.Deferred and returns true, if the packet is the
+// request of a get or a reply with all bytes of a get. If getFast returns false, it has changed
+// nothing. The method acceptRemote must test the same conditions as getFast.
 func (rx *Receiver) getFast(
 	c *port.Channel, comp *fabric.Completion, ep *peer.Endpoint, payload []byte,
 ) bool {

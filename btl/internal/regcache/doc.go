@@ -11,5 +11,5 @@
 //   - Until a registered range is deregistered, its Cache refers to the memory of the range, so
 //     that the garbage collector does not free this memory.
 //
-// Only one goroutine may use a Cache.
+// A Cache is not safe for concurrent use.
 package regcache

@@ -17,5 +17,5 @@
 //     call of Withdraw.
 //   - A Peer is allocated when it is first needed. A nil *Peer has no operations.
 //
-// Only one goroutine may use a Service and its Peers.
+// A Service and its Peers are not safe for concurrent use.
 package remote

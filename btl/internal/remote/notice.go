@@ -32,7 +32,8 @@ func (n *Notice) Take() (tag uint8, says []byte, ok bool) {
 }
 
 // The method "notice" returns the state of the peer's put with the given number. The state of a new
-// put replaces the state of the put whose number is lower by 64, which has already ended.
+// put replaces the state of the put whose number is lower by noticePlaces, because this earlier put
+// has already ended.
 func (p *Peer[F]) notice(number uint32) *Notice {
 	if p.notices == nil {
 		p.notices = new([noticePlaces]Notice)

@@ -2,15 +2,15 @@ package remote
 
 import "gobtl/frag"
 
-// Operation is the state of one of four things: a put with a notification, a get, an atomic
-// operation, or an answer.
+// Operation is the state of a put with a notification, of a get, of an atomic operation, or of an
+// answer.
 //   - A put with a notification is sent either in one packet, or in chunks and a last packet with
 //     the notification. The target of the put counts the bytes of the received chunks (notice.go).
 //   - A get is one request packet. The answer to a get is a put of the peer to the application's
-//     memory. The memory for the answer to a get is exposed only until the answer has arrived, and
-//     only to the peer that answers.
-//   - An atomic operation is one request packet. The answer with the old value, if it is requested,
-//     is one packet.
+//     memory. The memory for the answer to a get is exposed only to the peer that answers, and only
+//     until the answer has arrived.
+//   - An atomic operation is one request packet. The answer to an atomic operation is one packet
+//     with the old value, and is sent only if it is requested.
 //   - An answer is the reply to a get or to an atomic operation of the peer.
 type Operation[F any] struct {
 	Fragment F
@@ -58,8 +58,8 @@ func (o *Operation[F]) Value() uint64 { return o.value }
 // Waits reports whether the operation was sent and waits for its answer.
 func (o *Operation[F]) Waits() bool { return o.waits }
 
-// Asks returns the number of the peer's operation to which this operation is the answer. For an
-// operation that is not an answer, Asks returns 0.
+// Asks returns the number of the peer's operation that this operation answers. For an operation
+// that is not an answer, Asks returns 0.
 func (o *Operation[F]) Asks() uint32 { return o.ask }
 
 // Into returns the region of the application's memory that receives the answer to a get.

@@ -55,8 +55,8 @@ func (p *Peer[F]) Waiting() int {
 }
 
 // All returns the operations that have a number by which answers identify them. In the slice that
-// All returns, the index of an operation is its slot, and free slots contain nil. While the caller
-// iterates over this slice, it may call Answered and Service.End.
+// All returns, the index of an operation is its slot, and free slots contain nil. The caller may
+// call Answered and Service.End while it iterates over the slice that All returns.
 func (p *Peer[F]) All() []*Operation[F] {
 	if p == nil {
 		return nil
@@ -116,7 +116,8 @@ func (p *Peer[F]) TakePlace(o *Operation[F]) {
 
 func place(number uint32) uint64 { return 1 << (number % noticePlaces) }
 
-// The method "crowded" reports whether the peer has reached the limit of unsent answers, AsksMax.
+// The method "crowded" reports whether the number of unsent answers to the peer has reached
+// AsksMax.
 func (p *Peer[F]) crowded() bool { return p.answering >= AsksMax }
 
 // Owed returns the number of unsent answers to the peer.
@@ -127,9 +128,8 @@ func (p *Peer[F]) Owed() int {
 	return p.answering
 }
 
-// Left records that the last packet of an answer was sent, or that the last packet will never be
-// sent. The argument "reading" of Left says whether it is possible that the answer reads its region
-// again.
+// Left records that the last packet of an answer was sent or was given up. The argument "reading"
+// of Left says whether it is possible that the answer reads its region again.
 func (p *Peer[F]) Left(o *Operation[F], reading bool) {
 	if !o.owed {
 		return

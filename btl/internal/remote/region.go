@@ -76,8 +76,8 @@ func (r *Region[F]) Reader() *Operation[F] {
 	return r.readers[len(r.readers)-1]
 }
 
-// Came counts bytes that a peer has written to the region. Came returns the get that these bytes
-// complete, or nil if they complete no get.
+// Came counts bytes that a peer has written to the region. If the written bytes complete a get,
+// Came returns the get, and otherwise nil.
 func (r *Region[F]) Came(sizeBytes int) *Operation[F] {
 	r.written += uint64(sizeBytes)
 	o := r.get

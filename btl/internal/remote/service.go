@@ -13,8 +13,8 @@ const regionSlotBits = 17
 
 // getRegionsMax is the maximum number of regions that are exposed only for answers to gets. Regions
 // that the application has exposed do not count towards getRegionsMax. Package share divides the
-// regions for answers to gets among the peers. Without this division, a peer that answers no get
-// could keep all regions for answers to gets in use until its endpoint ends.
+// regions for answers to gets among the peers, because a peer that answers no get could otherwise
+// keep all of these regions in use until its endpoint ends.
 const getRegionsMax = 4096
 
 // Service contains the exposed regions of one module, and its operations. The caller must call Init

@@ -15,8 +15,8 @@ func (s *Service[F]) write(p *Peer[F], h *frag.Header, data []byte, need Rights,
 }
 
 // WritePlaced writes the bytes of a put whose notification is in the same packet, and returns the
-// content of the notification. The result "ok" of WritePlaced says whether the put is allowed, and
-// nothing is written if it is not.
+// content of the notification. If the put is not allowed, WritePlaced writes nothing, and the
+// result "ok" is false.
 func (s *Service[F]) WritePlaced(p *Peer[F], h *frag.Header, payload []byte) (
 	says []byte, ok bool,
 ) {

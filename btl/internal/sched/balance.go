@@ -11,8 +11,8 @@ type Balance struct {
 func (b *Balance) Init(quantumBytes int) { b.ahead = quantumBytes }
 
 // Bytes returns the number of bytes of small fragments that may be sent before it is the turn of
-// large fragments. A negative result of Bytes means that it is the turn of large fragments, and is
-// the number of bytes of small fragments that were sent too early.
+// large fragments. If the result of Bytes is negative, it is the turn of large fragments, and the
+// result is minus the number of bytes by which small fragments have exceeded their turn.
 func (b *Balance) Bytes() int { return b.ahead }
 
 // MaySmall reports whether a small fragment may be sent before large fragments.

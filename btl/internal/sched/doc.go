@@ -19,5 +19,6 @@
 //     scheduler need not know the size of a packet before the packet is sent.
 //   - A Balance divides the turns of one endpoint between its small and its large fragments.
 //
-// To read the code, begin with RoundRobin. Only one goroutine may use the types of package sched.
+// To read the code, begin with RoundRobin. The types of package sched are not safe for concurrent
+// use.
 package sched

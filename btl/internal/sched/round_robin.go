@@ -51,8 +51,8 @@ type RoundRobin[E any] struct {
 // Waiting returns the number of listed flows.
 func (r *RoundRobin[E]) Waiting() int { return r.waiting }
 
-// SetBlocked records whether the listed flows (send queues) cannot send, because they lack buffers
-// or room in their channels.
+// SetBlocked records whether the listed flows (send queues) cannot send at present, for lack of
+// buffers or of room in their channels.
 func (r *RoundRobin[E]) SetBlocked(blocked bool) { r.Blocked = blocked }
 
 // Fresh returns the first of the fresh flows, which are the send queues that are served first, or

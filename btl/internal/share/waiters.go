@@ -3,8 +3,9 @@ package share
 import "gobtl/internal/fifo"
 
 // Waiters contains endpoints that wait for a resource, and selects the endpoints that the caller
-// examines next. The hosts of the endpoints take turns, so a host with one endpoint does not wait
-// until all endpoints of another host were examined. All methods take constant time on average.
+// examines next. The hosts of the endpoints take turns, so that a host with one endpoint does not
+// wait until all endpoints of a different host were examined. All methods take constant time on
+// average.
 //
 //	due   [host a: 1 2 3]  [host b: 4]   --> the next look examines 1; then a goes behind b
 //	done  [host c: 5]                    Renew: c is due again, behind a and b
@@ -35,7 +36,8 @@ func (w *Waiters[E]) Len() int { return w.count }
 // Due reports whether there are endpoints that were not examined since the resource has changed.
 func (w *Waiters[E]) Due() bool { return w.count > 0 && (w.renewed || w.due.first != nil) }
 
-// Renew says that the resource has changed, so that all endpoints must be examined again.
+// Renew records that the resource has changed, so that all waiting endpoints must be examined
+// again.
 func (w *Waiters[E]) Renew() { w.renewed = true }
 
 // Push adds an endpoint of the host h, and makes all endpoints due.
@@ -58,10 +60,11 @@ func (w *Waiters[E]) Push(h *Host, ep E) {
 	w.Renew()
 }
 
-// Look examines the next endpoint. If no endpoint is due, Look examines an endpoint a second time.
-// The function "waits", which must not call methods of the Waiters, reports whether an endpoint
-// still has to wait. If "waits" returns false, Look removes the endpoint. If "waits" returns true,
-// the endpoint goes behind the other endpoints of its host.
+// Look examines the next endpoint. If all endpoints were examined since the latest change of the
+// resource, Look examines one of them again. The function "waits", which must not call methods of
+// the Waiters, reports whether an endpoint still has to wait. If "waits" returns false, Look
+// removes the endpoint. If "waits" returns true, Look moves the endpoint behind the other endpoints
+// of its host.
 func (w *Waiters[E]) Look(waits func(E) bool) {
 	if w.renewed {
 		w.renewed = false

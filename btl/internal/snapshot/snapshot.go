@@ -11,7 +11,8 @@ package snapshot
 import "sync/atomic"
 
 // Values is a published list of numbers. While Store writes the values, the version is odd. A
-// reader reads the values again if the version was odd, or has changed during the reading.
+// reader reads the values again if the version number was odd, or has changed while the values were
+// read.
 type Values struct {
 	version atomic.Uint64
 	values  []atomic.Uint64

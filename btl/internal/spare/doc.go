@@ -8,5 +8,5 @@
 // A Memory drops its oldest idle memory above BytesMax bytes. A List drops the value that is given
 // to it if it has ListMax idle values.
 //
-// Only one goroutine may use a Memory or a List.
+// A Memory and a List are not safe for concurrent use.
 package spare

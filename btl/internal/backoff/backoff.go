@@ -77,7 +77,7 @@ func (s *Pauses[E]) Deadline() mono.Time {
 func (s *Pauses[E]) Due(now mono.Time) bool { return s.first != 0 && now >= s.first }
 
 // End removes each pause that has reached its end time, and calls the function "resume" with the
-// endpoint of this pause. The function "resume" must not call methods of the Pauses.
+// endpoint of this pause. The function "resume" of End must not call methods of the Pauses.
 func (s *Pauses[E]) End(now mono.Time, resume func(E)) {
 	s.first = 0
 	n := 0

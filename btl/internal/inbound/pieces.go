@@ -88,8 +88,8 @@ func (p *Pieces) Reserve(asm *frag.Assembler, inOrder bool, ignores func(*frag.H
 	return nil
 }
 
-// Blocked returns the id of a fragment. The latest call of Reserve that has failed has found no
-// memory or no slot for a piece of this fragment.
+// Blocked returns the id of the fragment for a piece of which the latest failed call of Reserve has
+// found no memory or no slot.
 func (p *Pieces) Blocked() (fragID uint32) { return p.blocked }
 
 // takeBack undoes Reserve, by dropping the incomplete fragments that Reserve has begun for the

@@ -73,8 +73,8 @@ func (p *Plan[E]) Poll(now mono.Time, limit int, mem []byte) (got int, err error
 }
 
 // inOrder reports whether the next packets are almost certainly the expected chunks. inOrder
-// returns true on a reliable fabric, and in a put whose packets have at least OneByOneBytesMin
-// bytes.
+// returns true for chunks over a reliable fabric, and for chunks of a put whose packets have at
+// least OneByOneBytesMin bytes.
 func (p *Plan[E]) inOrder() bool {
 	x := p.aim
 	return x.counted && x.chunk > 0 || p.to.Flags != 0 && x.chunk >= OneByOneBytesMin

@@ -27,7 +27,7 @@ type View struct {
 // the peer are outstanding. On a connection over an unreliable fabric, Owed returns false.
 func (v *View) Owed() bool { return v.Counted && (v.InFlight || !v.Open) }
 
-// Why is the reason why the type Watches ends an endpoint.
+// Why is the type of the reasons for which Watches ends an endpoint.
 type Why uint8
 
 // The reasons.

@@ -101,8 +101,8 @@ func (s Scarce) String() string {
 // of the connection as established.
 const helloIntervalMax = 500 * time.Millisecond
 
-// Init prepares Watches for at most endpointsMax endpoints. The function "of" returns an endpoint's
-// Watch and slot.
+// Init prepares Watches for at most endpointsMax endpoints. The argument "of" of Init is a function
+// that returns an endpoint's Watch and slot.
 func (s *Watches[E]) Init(
 	host Host[E], of func(E) (*Watch, uint32), endpointsMax int, rules Rules,
 	closeTimeout time.Duration,

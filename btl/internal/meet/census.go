@@ -35,7 +35,8 @@ type Census[E comparable] struct {
 	HalfOpen int
 }
 
-// Init makes an empty Census. If the argument "hosts" is nil, each address counts as its own host.
+// Init makes an empty Census. If the argument "hosts" of Init is nil, each address counts as its
+// own host.
 func (c *Census[E]) Init(hosts Hosts, limits Limits) {
 	*c = Census[E]{
 		hosts: hosts, limits: limits, atAddr: make(map[string][]E), atHost: make(map[string]*share.Host),

@@ -268,7 +268,7 @@ func (hs *Handshake) MayAsk(now Time) bool {
 
 // MayHurry reports whether the limits allow a repetition of the unanswered Hellos before the timer
 // expires, and counts the repetition. MayHurry allows at most hurriesMax repetitions in one
-// handshake, and at most one repetition at the same value of the argument "now".
+// handshake, and at most one repetition at the same time "now".
 func (hs *Handshake) MayHurry(now Time) bool {
 	if hs.Proven == frag.ProvenAll || hs.Kept || hs.hurried >= hurriesMax || hs.askedAt == now {
 		return false

@@ -7,10 +7,10 @@ import (
 	"gobtl/internal/words"
 )
 
-// Why is the reason why the type Handshakes ends an endpoint.
+// Why is the type of the reasons for which Handshakes ends an endpoint.
 type Why uint8
 
-// The constants below are the reasons why the type Handshakes ends an endpoint. Every reason except
+// The constants below are the reasons for which Handshakes ends an endpoint. Every reason except
 // WhyMadeRoom means that the endpoint has failed.
 const (
 	WhyRestarted  Why = iota // the peer has a new incarnation

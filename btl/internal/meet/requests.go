@@ -315,7 +315,7 @@ func (s *Handshakes[E]) Decide(id uint64, answer Answer) bool {
 const callAgain = time.Millisecond
 
 // The method "call" sends a packet that tells a peer to repeat its request, because the application
-// has decided on it. The method "call" also sets the time at which this packet is repeated.
+// has decided on it. The method "call" also sets the time of the next repetition of its packet.
 func (s *Handshakes[E]) call(r *request, now Time) {
 	if !r.informed {
 		return // the peer asks regularly

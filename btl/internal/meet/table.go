@@ -29,7 +29,7 @@ type Table[E comparable] struct {
 const slotBits = 20
 
 // Init makes an empty table for at most endpointsMax endpoints. The function "end" returns the End
-// of an endpoint. If the argument "hosts" is nil, each address counts as its own host.
+// of an endpoint. If the argument "hosts" of Init is nil, each address counts as its own host.
 func (t *Table[E]) Init(
 	end func(E) *End[E], endpointsMax int, hosts Hosts, limits Limits,
 ) {
@@ -115,10 +115,11 @@ func (t *Table[E]) Remove(ep E) {
 	t.leave(ep, e.Addr)
 }
 
-// Move changes the address of an endpoint's peer. Move does not change the endpoint's field Host,
-// because the peer's new address belongs to the same host. The caller must not call Move for an
-// endpoint that is bound to an endpoint of the peer. If a connected endpoint is already registered
-// for the new address, Move leaves this connected endpoint registered.
+// Move changes the address of an endpoint's peer. Move does not change the endpoint's field Host.
+// If the fabric can tell hosts apart, the peer's new address belongs to the same host. The caller
+// must not call Move for an endpoint that is bound to an endpoint of the peer. If a connected
+// endpoint is already registered for the new address, Move leaves this connected endpoint
+// registered.
 func (t *Table[E]) Move(ep E, addr string) {
 	var none E
 	e := t.end(ep)
@@ -165,8 +166,8 @@ func (t *Table[E]) ByPeer(peer PeerTag, addr string) (found E) {
 	return found
 }
 
-// SetPeer sets the peer tag of an endpoint, by which ByPeer finds the endpoint. ByPeer no longer
-// finds the endpoint that had this peer tag before.
+// SetPeer sets the peer tag of an endpoint, by which ByPeer finds the endpoint. If a different
+// endpoint had the same peer tag before, ByPeer no longer finds this different endpoint.
 func (t *Table[E]) SetPeer(ep E, peer PeerTag) {
 	var none E
 	e := t.end(ep)

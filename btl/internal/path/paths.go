@@ -134,8 +134,8 @@ type Paths[E any] struct {
 	timers *hotel.Hotel[uint32]
 }
 
-// Init prepares Paths for at most endpointsMax endpoints. The function "of" returns an endpoint's
-// Path and slot.
+// Init prepares Paths for at most endpointsMax endpoints. The argument "of" of Init is a function
+// that returns an endpoint's Path and slot.
 func (s *Paths[E]) Init(
 	host Host[E], of func(E) (*Path, uint32), endpointsMax int,
 ) (err error) {

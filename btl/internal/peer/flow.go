@@ -29,7 +29,7 @@ type flow struct {
 	queue                 fragmentList // the to-send list
 }
 
-// largeFlow is the send queue for large fragments, with the state that only these need.
+// largeFlow is the send queue for large fragments, with the state that only large fragments need.
 type largeFlow struct {
 	flow
 	balance sched.Balance // difference between the bytes sent from the two flows

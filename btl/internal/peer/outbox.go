@@ -10,9 +10,9 @@ import (
 )
 
 // Outbox queues notifications of ended sends, endpoint events and completed flushes for the
-// application. The application receives these notifications by callbacks, or polls for them with
-// Pull. Callbacks run after Progress has updated the protocol state, so that a callback is allowed
-// to call any method except Progress.
+// application. The application receives the notifications of Outbox by callbacks, or polls for them
+// with Pull. Callbacks run after Progress has updated the protocol state, so that a callback is
+// allowed to call any method except Progress.
 //
 //	complete --> ended ----+--> btl: OnDone, OnEndpoint, functions of Flush
 //	fail, Connected,       |    or
@@ -90,8 +90,8 @@ func (ob *Outbox) note(ep *Endpoint, ev Event, err error) {
 	ob.notices.Push(Notice{Ep: ep, Kind: NoteEvent, Event: ev, Err: err})
 }
 
-// noteFlush queues the notification that a flush has completed. The argument fn is the function
-// that was passed to Flush.
+// noteFlush queues the notification that a flush has completed. The argument fn of noteFlush is the
+// function that was passed to Flush.
 func (ob *Outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
 	ob.notices.Push(Notice{Ep: ep, Kind: NoteFlush, Flushed: fn, Err: err})
 }

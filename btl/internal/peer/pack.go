@@ -36,7 +36,7 @@ type Packs struct{ *Services }
 // While a Pack is open, its endpoint stays in the scheduler's list. The endpoint's next sequence
 // number is reserved for the open Pack, so that no packet of the endpoint is sealed before the
 // Pack. A Pack is opened only while the send window allows a packet. An open Pack can be sent even
-// if the bytes in flight have since reached their limit (see reliability.Sender.Admits).
+// if the bytes in flight reach their limit before it is sealed (see reliability.Sender.Admits).
 
 // openPack is a shared packet (Pack) to which small fragments of an endpoint can still be added.
 type openPack struct {

@@ -18,7 +18,7 @@ func (en Endings) Withdraw(r *Region) {
 }
 
 // endReads ends the replies to those gets that read from a closed region. endReads drops the unsent
-// part of each of these replies, and reports to the peer that the get has failed.
+// part of each reply that it ends, and reports to the peer that the get has failed.
 func (en Endings) endReads(r *Region) {
 	if r.Reader() != nil {
 		en.Buffers.takeAlong(r)

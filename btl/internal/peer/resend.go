@@ -110,11 +110,11 @@ func (st *Sent) countResend(ep *Endpoint, t reliability.Token, cause reliability
 }
 
 // OnNack handles a Nack, with which the peer refuses a packet. After a Nack for lack of memory, the
-// packet is sent again later. After any other Nack, OnNack ends the refused fragments with an
-// error, and the packet is sent again without these fragments, so that the peer's receive window
-// can advance. OnNack ignores invalid Nacks, which are for a packet that is not in flight, for an
-// empty packet, or for lack of memory for a packet that needs no memory. A peer that sends only
-// invalid Nacks for a packet finally counts as dead.
+// packet is sent again later. After a Nack for a different reason than lack of memory, OnNack ends
+// the refused fragments with an error, and the packet is sent again without them, so that the
+// peer's receive window can advance. OnNack ignores invalid Nacks, which are for a packet that is
+// not in flight, for an empty packet, or for lack of memory for a packet that needs no memory. A
+// peer that sends only invalid Nacks for a packet finally counts as dead.
 func (st *Sent) OnNack(ep *Endpoint, h *frag.Header, payload []byte) {
 	t, ok := ep.Snd.Token(h.Seq)
 	if !ok || ep.Snd.Withheld(h.Seq) || st.Buffers.segs[t].void {

@@ -386,7 +386,8 @@ const evenBytes = 64
 const runMax = 64
 
 // load copies the next bytes of fragment f to the slice "to" of send buffer t. If the fabric
-// gathers some of these bytes, load only records the offset and the length of the gathered bytes.
+// gathers some bytes of the fragment, load only records the offset and the length of the gathered
+// bytes.
 func (tx Sender) load(f *Fragment, t reliability.Token, to []byte) {
 	at, gathered := f.cursor, uint16(len(to))
 	if !f.Data.InRegion() {

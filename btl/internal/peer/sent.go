@@ -189,8 +189,8 @@ func (st *Sent) chunksEnded(f *Fragment, chunks uint32) {
 }
 
 // chainEnded ends the sends of fragment f and of the fragments linked to f by the field "next",
-// which were in the same packet. If the argument err is not nil, it becomes the error of each of
-// these fragments.
+// which were in the same packet. If the argument err of chainEnded is not nil, it becomes the error
+// of each ended fragment.
 func (st *Sent) chainEnded(f *Fragment, err error) {
 	for f != nil {
 		next := f.next

@@ -13,10 +13,9 @@ import (
 // (see Stalled of frag.Assembler). The ended peer gets a Bye with the reason (frag.ByeShed).
 //
 // A peer whose next packet in sequence was refused for lack of memory cannot make progress, because
-// its window does not advance. A refused packet explains the lack of progress of its own and of
-// later fragments, but not the lack of progress of earlier fragments. A sender sends all chunks of
-// a fragment before the first chunk of the next fragment, so that chunks of earlier fragments have
-// arrived, or will never arrive.
+// its window does not advance. A refused packet delays its own fragment and later fragments, but
+// not earlier fragments. A sender sends all chunks of a fragment before the first chunk of the next
+// fragment, so that chunks of earlier fragments have arrived, or will never arrive.
 
 // The type "blocked" holds the latest refusal, for lack of memory, of the next packet in sequence
 // from a peer.
@@ -51,10 +50,10 @@ func (ep *Endpoint) stalled(now, since mono.Time) int64 {
 
 // WantsMemory is called when the next packet in sequence from a peer was refused because the pool
 // lacks memory. WantsMemory is not called if the refused peer itself has used all memory of the
-// pool. The argument "refused" is the endpoint of the peer whose packet was refused, and the
-// argument fragID is the fragment of the packet. Silent peers that hold memory are probed. Among
-// the live peers without progress, WantsMemory ends the endpoint of the peer that holds the most
-// memory. An endpoint is ended only if WantsMemory was also called earlier within the last
+// pool. The argument "refused" of WantsMemory is the endpoint of the peer whose packet was refused,
+// and the argument fragID is the fragment of the packet. Silent peers that hold memory are probed.
+// Among the live peers without progress, WantsMemory ends the endpoint of the peer that holds the
+// most memory. An endpoint is ended only if WantsMemory was also called earlier within the last
 // PeerTimeout, which shows that a peer keeps waiting for memory.
 func (en Endings) WantsMemory(refused *Endpoint, fragID uint32) {
 	en.Timers.Watches.AskSilent(liveness.Memory, func(ep *Endpoint) bool {

@@ -7,8 +7,8 @@ import (
 	"gobtl/frag"
 )
 
-// SendHello sends a Hello or HelloAck on the channel that hello.Probe names. If this channel has no
-// room, SendHello sends nothing. SendHello sends the packet to the address "to", or to the
+// SendHello sends a Hello or HelloAck on the channel that hello.Probe names. SendHello sends
+// nothing if the channel has no room. SendHello sends the packet to the address "to", or to the
 // endpoint's peer if "to" is nil.
 func (h handshakeHost) SendHello(
 	ep *Endpoint, kind frag.Kind, conn uint64, hello *frag.Hello, to []byte,

@@ -36,9 +36,9 @@ const (
 	roundsMaxRuns = 6   // roundsMax in a test of the size in use, while packets arrive coalesced
 	lostMax       = 3   // number of packets lost in succession that start a test of the size in use
 
-	// baseProbes is the number of probes of the base size in each round, except the first round, of a
-	// test of the size in use. After the first round, a test sends several probes of the base size,
-	// because a single probe is easily lost.
+	// In a test of the size in use, each round except the first has baseProbes probes of the base
+	// size. After the first round, a test sends several probes of the base size, because a single
+	// probe is easily lost.
 	baseProbes = 3
 
 	waitMin = 10 * time.Millisecond // minimum wait for an answer, because a process can be late

@@ -30,8 +30,8 @@ const (
 	crowdedPause = 50 * time.Millisecond
 )
 
-// MayAnswer reports whether the limit on answers allows an answer to an address that is not
-// validated on the channel at the time "now", and counts this answer. The argument "now" of
+// MayAnswer reports whether the limit on answers allows an answer, through the channel and at the
+// time "now", to an address that is not validated, and counts this answer. The argument "now" of
 // MayAnswer is the time of the present poll. MayAnswer queries the provider once in a poll.
 func (c *Channel) MayAnswer(now Time) bool {
 	a := &c.answers

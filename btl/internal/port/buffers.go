@@ -140,9 +140,10 @@ func (b *buffers) TakePart(to fabric.Addr) fabric.Buf {
 	return buf
 }
 
-// PeekControl returns the control buffer that TakeControl would return next. Before the next call
-// of a method of the Port, the caller may write to this buffer and inject its bytes
-// (Channel.Inject). The result "ok" of PeekControl says whether a control buffer is free.
+// PeekControl returns the control buffer that TakeControl would return next. The caller of
+// PeekControl may write to the returned buffer and inject its bytes (Channel.Inject) before the
+// next call of a method of the Port. The result "ok" of PeekControl says whether a control buffer
+// is free.
 func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 	n := len(b.FreeCtl)
 	if n == 0 {

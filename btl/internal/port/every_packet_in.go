@@ -44,7 +44,8 @@ func (c *Channel) NoteFound() { c.Idle = 0 }
 // Rests reports whether the next poll of the channel can be skipped, and counts the skipped polls.
 // Polls are skipped because each empty poll of a socket is a system call, which delays the messages
 // of the second channel. The number of skipped polls and the time without a poll are limited,
-// because ACKs arrive on the command channel and retransmissions arrive on the data channel.
+// because ACKs, which arrive on the command channel, and retransmissions, which arrive on the data
+// channel, must not wait long.
 func (c *Channel) Rests(now Time) bool {
 	if c.MayRest(now) {
 		c.skipped++

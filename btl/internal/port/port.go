@@ -150,8 +150,8 @@ func (p *Port) ReceivesPending() bool {
 
 // Check returns an error if the state of a buffer is inconsistent, and nil otherwise. A busy send
 // buffer must be posted or in a batch. A control buffer must be free or busy. A receive buffer must
-// be posted, about to be posted, kept, or spare. For each channel, the argument "lent" is the
-// number of receive buffers that the caller is processing.
+// be posted, about to be posted, kept, or spare. The argument "lent" of Check contains, for each
+// channel, the number of receive buffers that the caller is processing.
 func (p *Port) Check(lent [2]int) error {
 	if p.seen == nil {
 		p.seen = make([]bool, p.Arena.Len())

@@ -10,8 +10,9 @@ import (
 // ErrNoText means that the addresses of the fabric have no textual form.
 var ErrNoText = errors.New("port: the fabric's addresses have no textual form")
 
-// ParseAddress returns the names of the two channels at a textual address. ParseAddress returns
-// ErrNoText if the fabric has no textual addresses, or an error of the provider.
+// ParseAddress converts a textual address to the names (binary addresses) of the two channels.
+// ParseAddress returns ErrNoText if the fabric has no textual addresses, or an error of the
+// provider.
 func (p *Port) ParseAddress(address string) (command, data []byte, err error) {
 	a, ok := p.Dom.(fabric.Addresser)
 	if !ok {
@@ -24,8 +25,8 @@ func (p *Port) ParseAddress(address string) (command, data []byte, err error) {
 	return command, data, err
 }
 
-// FormatName returns the name of a fabric endpoint as readable text. For a fabric without textual
-// addresses, the text is hexadecimal.
+// FormatName returns the name (binary address) of a fabric endpoint as readable text. For a fabric
+// without textual addresses, the text is hexadecimal.
 func (p *Port) FormatName(name []byte) string {
 	if a, ok := p.Dom.(fabric.Addresser); ok {
 		return a.FormatName(name)

@@ -50,8 +50,8 @@ func (rc *Records) accept(in *arrival) {
 
 // acceptLast marks a Pack (a packet with several fragments) as received, and then delivers the last
 // fragment of the Pack. As soon as a Pack is marked as received, a message that a handler sends can
-// carry the ACK of the Pack. A Pack is not marked as received earlier, because the fragments after
-// one whose handler calls Abort are not delivered.
+// carry the ACK of the Pack. A Pack is not marked as received before its last fragment, because the
+// remaining fragments are not delivered if the handler of an earlier fragment calls Abort.
 func (rc *Records) acceptLast(in *arrival, tag uint8, isPiece bool, data []byte) {
 	taken := in.ep.ID.State == peer.StateConnected
 	if taken {

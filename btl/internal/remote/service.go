@@ -68,7 +68,8 @@ func (s *Service[F]) Withdraw(r *Region[F]) {
 }
 
 // Reach returns the region with handle h, if peer p has the rights "need" for the n bytes at the
-// given offset. If peer p does not have these rights, Reach returns nil and the reason for a Nack.
+// given offset. If peer p does not have the rights "need", Reach returns nil and the reason for a
+// Nack.
 func (s *Service[F]) Reach(p *Peer[F], h Handle, offset uint64, n int, need Rights) (
 	*Region[F], uint8,
 ) {

@@ -35,8 +35,8 @@ var (
 	ErrState        = errors.New("btl: fragment is not in the caller's hands")
 )
 
-// RefusedError is an ErrRefused for a connection that the peer's application has refused (see
-// btl.Module.Admit).
+// RefusedError is the error of a connection that the peer's application has refused (see
+// btl.Module.Admit). A RefusedError matches ErrRefused with errors.Is.
 type RefusedError struct {
 	Code  uint16 // the peer's code: see Refuse, Defer; 0 for a kept request
 	Later bool   // the peer has not decided on the request before the handshake timed out
@@ -52,7 +52,8 @@ func (e *RefusedError) Error() string {
 // Is makes errors.Is(err, ErrRefused) true for a RefusedError.
 func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
-// EndedError is an ErrPeerClosed that contains the peer's reason for closing the connection.
+// EndedError is the error of a connection that the peer has closed, and contains the peer's reason.
+// An EndedError matches ErrPeerClosed with errors.Is.
 type EndedError struct {
 	Code  uint16 // the code of the peer's CloseWith, or one of package frag
 	Owner bool   // Code was given to CloseWith

@@ -121,8 +121,8 @@ type Done struct {
 // Next removes and returns the oldest call of Flush or Fence, if this call is complete. The result
 // "ok" of Next says whether the oldest call was complete. A call of Flush is complete when the peer
 // has acknowledged all packets that were sent or queued before the call. The argument "oldest" of
-// Next is the first unacknowledged sequence number. A fence is complete when, in addition, the peer
-// has answered all memory operations.
+// Next is the first unacknowledged sequence number. A fence is complete when the peer has
+// acknowledged all packets from before the fence, and has answered all memory operations.
 func (q *Queue[F]) Next(oldest seq.Num, answersAwaited bool) (d Done, ok bool) {
 	if q.Len() == 0 {
 		return d, false

@@ -6,8 +6,8 @@
 // is kept. The memory of a kept large message counts towards the limit on kept memory, and not
 // towards the limit on reassembly memory. Keep copies a message to separate memory if no spare
 // buffer can replace the message's receive buffer, or if the message is large and would exceed the
-// limit on kept memory. The module can then use the receive buffer or the reassembly memory for
-// further messages.
+// limit on kept memory. After a copy, the module can use the receive buffer or the reassembly
+// memory for further messages.
 //
 //	packet buffer:   posted --> arrived --Keep--> kept --Release, the last--> spare --> posted
 //	memory of large: under way --> whole --Keep--> kept --Release--> idle, or let go

@@ -148,8 +148,9 @@ func (p *Peer) OldestAnswered(now Time) { p.owesAt, p.oldestResends = now, 0 }
 // answered that the peer should be asked whether it has restarted.
 //
 // A process that resumes after a suspension handles expired timers before it reads received
-// packets. If received packets possibly wait unread, Resent therefore ignores a time-out that
-// occurs shortly after the previous time-out.
+// packets. If received packets possibly wait unread, Resent ignores a time-out that occurs shortly
+// after the previous time-out, because one of these packets can contain the missing
+// acknowledgement.
 func (p *Peer) Resent(now Time, r *Rules, oldest, timedOut, unread bool) (askLife bool) {
 	if oldest {
 		p.oldestResends.add()

@@ -8,9 +8,9 @@ import (
 
 // OnPacket handles a data packet for an endpoint whose handshake is not complete. A data packet
 // shows that the command channel and the data channel work, because a peer sends only Hellos until
-// it knows that both of these channels work. However, a data packet does not prove that the peer
-// receives at the addresses to which this side sends. OnPacket returns the endpoint that must
-// process the packet, or the zero value if the packet must be dropped.
+// it knows that both of these channels work. A data packet does not prove that the peer receives at
+// the addresses to which this side sends. OnPacket returns the endpoint that must process the
+// packet, or the zero value if the packet must be dropped.
 //
 // A half-open endpoint drops data packets, because the Hello for which the endpoint was made is
 // possibly forged. If an endpoint used wrong sequence numbers from a forged Hello, the two sides

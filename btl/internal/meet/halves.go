@@ -11,9 +11,9 @@ import (
 // the type "halves" takes does not depend on the number of hosts. A rank is a list of the hosts
 // with the same number of half-open endpoints.
 //
-//	ranks[0]   hosts with one half-open endpoint    host, host, host
-//	ranks[1]   hosts with two                       (none)
-//	ranks[2]   hosts with three                     host
+//	ranks[0]   hosts with one half-open endpoint --> host, host, host
+//	ranks[1]   hosts with two                    --> (none)
+//	ranks[2]   hosts with three                  --> host
 type halves[E comparable] struct {
 	byHost map[string]*crowd[E]
 	// In each rank (hosts with the same number of half-open endpoints), the host that entered the rank

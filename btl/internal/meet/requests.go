@@ -182,8 +182,8 @@ func (q *requests) check(most int) error {
 // keptMost is the maximum number of kept requests.
 func (c *Census[E]) keptMost() int { return min(c.limits.HalfOpen, requestsMax) }
 
-// nextID returns a number for the next request of a host, or 0 if the limits do not allow to store
-// one more request of this host.
+// nextID returns a number for the next request of a host, or 0 if the limits do not allow one more
+// stored request of this host.
 func (s *Handshakes[E]) nextID(host string) uint64 {
 	c := &s.peers.Census
 	if len(s.Kept.list) >= c.keptMost() || c.hosts != nil &&

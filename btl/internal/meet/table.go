@@ -227,8 +227,8 @@ func (t *Table[E]) leaveAddr(ep E) {
 	}
 }
 
-// The method "chain" yields the endpoint d, then the endpoint that d has displaced, then the
-// endpoint that this one has displaced, and so on.
+// The method "chain" yields the endpoint d, and then, for each yielded endpoint, the endpoint that
+// it has displaced.
 func (t *Table[E]) chain(d E) func(func(E) bool) {
 	return func(yield func(E) bool) {
 		var none E
@@ -274,7 +274,7 @@ func (t *Table[E]) StandBehind(ep, newer E) {
 // endpoints of a different incarnation that endpoint ep has displaced, or that have the same
 // address and were made before endpoint ep. An endpoint that was made after endpoint ep possibly
 // belongs to a later incarnation, because the packet that validated the peer's address can be old.
-// In addition, EarlierLives empties the chain of endpoints that endpoint ep has displaced.
+// EarlierLives also empties the chain of endpoints that endpoint ep has displaced.
 func (t *Table[E]) EarlierLives(ep E) (ended []E) {
 	var none E
 	e := t.end(ep)

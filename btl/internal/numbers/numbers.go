@@ -20,9 +20,9 @@ type way struct {
 }
 
 const (
-	// SkipEvery is the average number of used packet numbers for each skipped packet number. If the
-	// sender holds back packets (gives them a number without sending them), it can skip numbers more
-	// often than once in SkipEvery numbers.
+	// SkipEvery is the average number of used packet numbers for each skipped packet number. A sender
+	// that holds back packets (gives them a number without sending them) can skip numbers more often
+	// than once in SkipEvery numbers.
 	SkipEvery = 512
 	// For each packet that is held back (gets a number but is not sent), at least skipsLeast packet
 	// numbers are skipped on average.

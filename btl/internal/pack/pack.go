@@ -1,8 +1,8 @@
 // Package pack fills a packet with small fragments. A packet that several fragments share is called
 // a Pack, and each fragment in it a record.
 //
-//	one fragment:    | header |        payload        |
-//	several:         | header | tag, size | payload | tag, size | payload | ...
+//	one fragment  --> | header |        payload        |
+//	several       --> | header | tag, size | payload | tag, size | payload | ...
 //
 // The first fragment of a Pack has no record header while it is the only fragment, so that a Pack
 // of one fragment is an ordinary packet (Frag). When the second fragment is added, the payload of

@@ -95,8 +95,8 @@ func (p *Payload) InRegion() bool { return p.region != 0 && p.pieces == nil }
 // Load puts the next len(dst) bytes of the payload into a packet, at the slice "dst". The argument
 // "from" of Load is the payload offset of the first byte that Load puts into the packet. If the
 // fabric gathers some of the bytes, Load copies only the bytes before the gathered part. Load
-// returns the offset in the payload and the size of the gathered part. The gathered
-// part is the end of the packet.
+// returns the payload offset and the size of the gathered part. The gathered part is the end of the
+// packet.
 func (p *Payload) Load(dst []byte, from uint32) (gatherAt uint32, gatherBytes uint16) {
 	if p.pieces == nil {
 		if p.region == 0 {

@@ -161,8 +161,8 @@ func (ep *Endpoint) busy() bool {
 func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.ID.Counted || !ep.busy()) }
 
 // mayClose reports whether a Bye may be sent. A Bye must wait until the answers to all memory
-// operations have arrived. Over a reliable fabric, a Bye must in addition wait until all fragments
-// before it are acknowledged, because a fragment that the peer refuses is sent again.
+// operations have arrived. Over a reliable fabric, a Bye must also wait until all fragments before
+// the Bye are acknowledged, because a fragment that the peer refuses is sent again.
 func (ep *Endpoint) mayClose() bool {
 	return (!ep.ID.Counted || ep.Counts.confirm.first == nil) && ep.Remote.Waiting() == 0
 }

@@ -165,8 +165,8 @@ func (tx Sender) express(ep *Endpoint, tag uint8, data []byte) bool {
 }
 
 // roomOn returns the number of packets that the endpoint may send on channel c at present. Over a
-// reliable fabric, which queues packets, roomOn limits in addition the number of the endpoint's
-// sends that the fabric has not completed.
+// reliable fabric, which queues packets, roomOn also limits the number of the endpoint's sends that
+// the fabric has not completed.
 func (ep *Endpoint) roomOn(c *port.Channel) int {
 	room := c.Room()
 	if !ep.ID.Counted {

@@ -23,8 +23,8 @@ type Packs struct{ *Services }
 //
 //  - The Pack has no room for the next fragment.
 //  - The next call of Progress begins.
-//  - The scheduler serves the endpoint of a Pack that was opened during a call of Progress.
-//  - The Pack of a connection over a reliable fabric contains enough fragments (postEarly).
+//  - The Pack was opened during a call of Progress, and the scheduler serves its endpoint.
+//  - The Pack is for a peer over a reliable fabric, and contains enough fragments (postEarly).
 //
 // The channel's batch is posted to the fabric by postEarly, or else by the next call of Progress.
 //

@@ -7,10 +7,10 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Peers may hold reassembly memory only while their fragments make progress. When the module
-// refuses a peer's fragment for lack of memory, it checks the peers that hold memory. The module
-// ends the endpoint of a live peer whose fragments have received almost no bytes for PeerTimeout
-// (see Stalled of frag.Assembler). The ended peer gets a Bye with the reason (frag.ByeShed).
+// Peers may hold reassembly memory only while their fragments make progress. After a refusal for
+// lack of memory, the module checks the peers that hold memory. The module ends the endpoint of a
+// live peer whose fragments have received almost no bytes for PeerTimeout (see Stalled of
+// frag.Assembler). The ended peer gets a Bye with the reason (frag.ByeShed).
 //
 // A peer whose next packet in sequence was refused for lack of memory cannot make progress, because
 // its window does not advance. A refused packet delays its own fragment and later fragments, but

@@ -4,8 +4,7 @@ import "gobtl/internal/mono"
 
 // At sets the module's time to "now" at the beginning of any method except Progress. After At, the
 // next call of Progress examines the module's whole state, because the method that calls At can
-// make timers or fragments due. At does not set the module's time back if "now" is earlier than the
-// module's time.
+// make timers or fragments due. At never sets the module's time back.
 func (all *Services) At(now mono.Time) {
 	all.Rest.Stir()
 	if now > all.Clock.Now {

@@ -153,9 +153,9 @@ func (b *buffers) PeekControl() (buf fabric.Buf, ok bool) {
 }
 
 // MayTakeControl reports whether the limits allow one more control packet to an address. The
-// packets to one address may use at most as many control buffers as are free. Because of the limit
-// for each address, buffers for packets to live peers remain free while the fabric does not
-// complete the sends to a stopped peer.
+// packets to one address may use at most as many control buffers as are free at present. Because of
+// the limit for each address, buffers for packets to live peers remain free while the fabric does
+// not complete the sends to a stopped peer.
 func (b *buffers) MayTakeControl(to fabric.Addr) bool {
 	free := len(b.FreeCtl)
 	if free > ControlBuffers/2 { // the common case is that more buffers are free than busy

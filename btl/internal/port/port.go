@@ -87,8 +87,8 @@ func (p *Port) FirstReceive() fabric.Buf { return fabric.Buf(p.cfg.SendBuffers +
 // their WireNames are equal.
 func (p *Port) WireName() string { return cmp.Or(p.Info.Wire, p.Info.Provider) }
 
-// Tend makes the provider do the work that it usually does once in many polls. The caller calls
-// Tend when polls are rare.
+// Tend makes the provider immediately do the maintenance that it otherwise does once in many polls.
+// The caller calls Tend when polls are rare.
 func (p *Port) Tend(now Time) {
 	if p.tender != nil && now > p.tendedAt {
 		p.tendedAt = now

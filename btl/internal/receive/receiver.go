@@ -79,7 +79,7 @@ func (rx *Receiver) Init(all *peer.Services, keptBytesMax int64) {
 // SetHandler sets the handler of a tag, for fragments of any length.
 func (rx *Receiver) SetHandler(tag uint8, h Handler) { rx.handlers[tag], rx.mostBytes[tag] = h, 0 }
 
-// SetPulled sets the handler of a tag whose messages the handler puts into the queue Arrivals.
+// SetPulled sets a handler that puts the messages of the tag into the queue Arrivals.
 func (rx *Receiver) SetPulled(tag uint8, h Handler) {
 	rx.SetHandler(tag, h)
 	rx.Arrivals.Expect(rx.Port.Arena.Size() / frag.RecordHeaderBytes)

@@ -6,7 +6,7 @@
 //
 // Three things to know:
 //   - A Cache finds a registered range by its address. All users whose memory is completely inside
-//     a registered range share this range.
+//     one registered range share the registration of the range.
 //   - A registered range is deregistered when its last user calls Close.
 //   - Until a registered range is deregistered, its Cache refers to the memory of the range, so
 //     that the garbage collector does not free this memory.

@@ -1,5 +1,5 @@
 // Package setting reads and writes the values of settings as text. A setting is a pointer to a
-// field of a struct, whose type is a string, a time.Duration, or an integer.
+// struct field, which is a string, a time.Duration, or an integer.
 //
 //	value                type
 //	=====                ====
@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// Assign parses a text and stores its value in the field. Assign returns an error if the text is
-// not valid for the field's type, or if the number is too large for a field of the type uint32.
+// Assign parses a text and stores the parsed value in a setting's field. Assign returns an error if
+// the text is not valid for the field's type, or if the number is too large for a field of the type
+// uint32.
 func Assign(field any, value string) error {
 	switch f := field.(type) {
 	case *string:

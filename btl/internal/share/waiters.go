@@ -8,7 +8,7 @@ import "gobtl/internal/fifo"
 // average.
 //
 //	due   [host a: 1 2 3]  [host b: 4]   --> the next look examines 1; then a goes behind b
-//	done  [host c: 5]                    Renew: c is due again, behind a and b
+//	done  [host c: 5]                    --> Renew makes c due again, behind a and b
 //
 // A host is due if it has endpoints that were not examined since the latest change of the resource.
 // A zero Waiters is empty.
@@ -132,7 +132,7 @@ func (q *hostQueue[E]) pop() *waitingHost[E] {
 	return of
 }
 
-// The method "join" moves all hosts of another queue to the end of this queue.
+// The method "join" moves all hosts of the queue "other" to the end of the queue q.
 func (q *hostQueue[E]) join(other *hostQueue[E]) {
 	if other.first == nil {
 		return

@@ -209,8 +209,9 @@ func (q *Queue[F]) Again(f F, flow int, until seq.Num, behind F) {
 }
 
 // Requeued must be called after fragments have moved between the two flows (send queues), because
-// each pending call of Flush or Fence waits for the last fragment of each flow. The function "last"
-// returns, for each flow, the last fragment that was queued after at most "fences" calls of Fence.
+// each pending call of Flush or Fence waits for the last fragment that was queued before it in each
+// flow. The function "last" returns, for each flow, the last fragment that was queued after at most
+// "fences" calls of Fence.
 func (q *Queue[F]) Requeued(last func(fences uint32) Tails[F]) {
 	if q == nil {
 		return

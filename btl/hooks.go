@@ -20,8 +20,8 @@ func (m *Module) Hooks() Hooks { return Hooks{m} }
 // the driver. After TakeOver, the receive state is updated before a message's handler runs, so that
 // a reply of the handler carries the acknowledgement of the message. After TakeOver, Progress
 // reports completions with OnDone (see Module.PullCompletions). TakeOver must be called before the
-// first peer connects. The first call of TakeOver returns true. All later calls have no effect and
-// return false, because a module has only one driver. Any goroutine may call TakeOver.
+// first peer connects. Only the first call of TakeOver has an effect and returns true, because a
+// module has only one driver. TakeOver is safe for concurrent use.
 func (h Hooks) TakeOver() bool {
 	if !h.m.driven.CompareAndSwap(false, true) {
 		return false
@@ -41,7 +41,7 @@ func (h Hooks) Sleeper() (fabric.Sleeper, fabric.Hastener) {
 	return s, e
 }
 
-// Owns reports whether ep, which may be nil, belongs to the module. Any goroutine may call Owns.
+// Owns reports whether ep, which may be nil, belongs to the module, and is safe for concurrent use.
 func (h Hooks) Owns(ep *Endpoint) bool { return ep != nil && ep.c.All == &h.m.all }
 
 // ClaimTag registers the handler of a layer, as Module.HandleUpTo does, for the module's lifetime.

@@ -222,8 +222,8 @@ func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 // endpoints that peers open.
 func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.onEvent = fn }
 
-// Stats returns the counters that Progress has published, which are at most a millisecond old. Any
-// goroutine may call Stats.
+// Stats returns the counters that Progress has published, which are at most a millisecond old.
+// Stats is safe for concurrent use.
 func (m *Module) Stats() Stats { return load(&m.published) }
 
 // Wait sleeps until a packet arrives, Wake is called, or the timeout has passed. A negative timeout
@@ -241,7 +241,7 @@ func (m *Module) Wait(timeout time.Duration) error {
 }
 
 // Wake makes a Wait in progress return. If Wake is called while no Wait is in progress, the next
-// Wait returns at once. Any goroutine may call Wake.
+// Wait returns at once. Wake is safe for concurrent use.
 func (m *Module) Wake() {
 	if w, ok := m.all.Port.Dom.(fabric.Waiter); ok {
 		w.Wake()

@@ -120,8 +120,8 @@ func (n *Node) drop(id uint64, q *question) {
 }
 
 // leftMs converts the time until the caller's deadline to milliseconds, rounded up, and adds one
-// thousandth. The caller thus times out before the handler, even if the clock of the server runs
-// slightly faster than the clock of the caller.
+// thousandth. Because of the added thousandth, the caller times out before the handler even if the
+// clock of the server runs slightly faster than the clock of the caller.
 func leftMs(left time.Duration) uint32 {
 	ms := max(left, 0) / time.Millisecond
 	return uint32(min(ms+ms/1000+1, math.MaxUint32))

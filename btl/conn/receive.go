@@ -7,7 +7,8 @@ import (
 )
 
 // The type "incoming" is the state of a Conn for the direction from the peer to this side. The
-// received bytes are stored in a ring buffer, or for a while in copies (see early.go):
+// received bytes are stored in a ring buffer or, while earlier bytes are missing, in copies of
+// messages (see early.go):
 //
 //	read            next               early[0]                 told
 //	 |=== unread ====|       gap       |=========|     gap       |

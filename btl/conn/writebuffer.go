@@ -169,8 +169,8 @@ func (w *writeBuffer) unlist() {
 	w.listed = false
 }
 
-// The argument "shut" of setShut says whether later Writes are prevented from being buffered. If
-// the argument "unwanted" is true, setShut drops the buffered bytes.
+// If the argument "shut" of setShut is true, later Writes are not buffered. If the argument
+// "unwanted" is true, setShut drops the buffered bytes.
 func (w *writeBuffer) setShut(shut, unwanted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -182,7 +182,8 @@ func (q *Queue) send(peer *btl.Endpoint, k kind, body []byte) error {
 }
 
 // sendWith works like the method "send". If the result is btl.Queued, the function "done" is called
-// when the message is acknowledged or has failed, with the number "context" in Fragment.Context.
+// when the message is acknowledged or has failed, and the Context of its Fragment is the argument
+// "context".
 func (q *Queue) sendWith(peer *btl.Endpoint, k kind, body []byte,
 	done func(*btl.Fragment, error), context uint64,
 ) (btl.Status, error) {

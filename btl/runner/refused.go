@@ -132,8 +132,8 @@ func (f *refusedCalls) drop(q *refusedQueue) {
 }
 
 // The method "remove" removes an abandoned call from its queue and returns true, or returns false
-// if the call is not queued. If the queue is then empty, the method "remove" removes the queue too,
-// so that the Runner keeps nothing of an endpoint without queued calls.
+// if the call is not queued. If the queue of an endpoint becomes empty, the method "remove" removes
+// the queue, so that the Runner stores nothing for an endpoint without queued calls.
 func (f *refusedCalls) remove(c *call) bool {
 	if !c.refused.Listed() {
 		return false

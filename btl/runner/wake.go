@@ -174,10 +174,10 @@ func (r *Runner) pass() (events int) {
 // the method "drive" returns as soon as a call wants to own the module. The argument "goesOn" says
 // whether the caller continues its polling after a sleep. The caller must own the module.
 //
-// One call of the method "pass" can take long, because it can send or receive many packets, or call
-// a slow handler. The time without an event is therefore counted from the end of the latest call of
-// "pass" with an event. After a new call, the time without an event is counted from the end of the
-// first call of "pass", which sends the message of the new call.
+// The time without an event is counted from the end of the latest call of "pass" with an event,
+// because one call of "pass" can take long if it sends or receives many packets, or calls a slow
+// handler. After a new call, the time without an event is counted from the end of the first call of
+// "pass", which sends the message of the new call.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policies.of(c), r.m.Now()
@@ -268,8 +268,9 @@ func (r *Runner) release() {
 }
 
 // hastenSleep sends the outstanding acknowledgements, and shortens the sleep of the sleeping
-// goroutine to the new deadline. hastenSleep reports whether the caller must wake the sleeping
-// goroutine, because its sleep could not be shortened. The caller must own the module.
+// goroutine if the Runner must poll before the end of this sleep. hastenSleep reports whether the
+// caller must wake the sleeping goroutine, because its sleep could not be shortened. The caller
+// must own the module.
 func (r *Runner) hastenSleep() (wake bool) {
 	r.hooks.AcknowledgeAll()
 	due := r.due()

@@ -55,7 +55,7 @@ type Config struct {
 	// of 0 means 1024.
 	RecvDepth int
 	// CommandDepth is the number of receive buffers posted on the command channel, 16 to RecvDepth.
-	// CommandDepth is the maximum number of sends on the command channel that wait for their
+	// CommandDepth is also the maximum number of sends on the command channel that wait for their
 	// completions. A CommandDepth of 0 means RecvDepth for receives and TxDepth for sends. A provider
 	// without a socket buffer of its own can store at most CommandDepth unread packets, so with such a
 	// provider CommandDepth limits the sum of the credits of all peers.
@@ -91,11 +91,11 @@ type Config struct {
 	// PeersMax is the maximum number of endpoints, 1 to 1<<20. A PeersMax of 0 means 4096.
 	PeersMax int
 	// PeersPerHost is the maximum number of endpoints that peers on one host can open to this module,
-	// at most 1<<20. Peers at one address of a host can open at most 16 endpoints. Hosts behind a NAT
-	// that share one address count as one host. PeersPerHost has an effect only if the fabric tells
-	// hosts apart, and does not limit the endpoints that this side opens. A PeersPerHost of 0 means a
-	// quarter of PeersMax but at least 256, and never more than seven eighths of PeersMax. A negative
-	// PeersPerHost means no limit.
+	// at most 1<<20. Peers at one address (host and port) can open at most 16 endpoints. Hosts behind
+	// a NAT that share one address count as one host. PeersPerHost has an effect only if the fabric
+	// tells hosts apart, and does not limit the endpoints that this side opens. A PeersPerHost of 0
+	// means a quarter of PeersMax but at least 256, and never more than seven eighths of PeersMax. A
+	// negative PeersPerHost means no limit.
 	PeersPerHost int
 	// Advertise is the address that is announced to peers instead of the bound address, in the
 	// notation of Module.Dial. Advertise is needed, for example, if a NAT maps a public address to

@@ -94,11 +94,11 @@ func (c *caller) more(d load) load {
 	return l
 }
 
-// mayShare reports whether a host is allowed to use "more" of a resource, such as running calls,
-// that has a limit for all peers together. The argument "all" of mayShare is the counted amount of
-// all peers, and the argument "host" is the counted amount of the peers of the host. If the sum of
-// all peers would exceed the limit, the host is allowed to use at most 2*limit-all, so that one
-// host with many peers cannot exclude other hosts. If "more" is 0, the peer is within its
+// mayShare reports whether a host is allowed to use the additional amount "more" of a resource,
+// such as running calls, whose limit all peers share. The argument "all" of mayShare is the counted
+// amount of all peers, and the argument "host" is the counted amount of the peers of the host. If
+// the sum of all peers would exceed the limit, the host is allowed to use at most 2*limit-all, so
+// that one host with many peers cannot exclude other hosts. If "more" is 0, the peer is within its
 // allowance, and mayShare returns true.
 func mayShare[T int | int64](all, host, more, limit T) bool {
 	return more <= 0 || all+more <= limit || host+more <= 2*limit-all

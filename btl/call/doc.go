@@ -1,6 +1,6 @@
 // Package call implements remote procedure calls over a runner.Runner. Methods have numbers or
-// names. The client sends its deadline and its cancellation of a call to the server. Package call
-// is an example of a layer on top of the transport, and uses only public API.
+// names. The client tells the server the deadline of each call, and whether the call was cancelled.
+// Package call is an example of a layer on top of the transport, and uses only public API.
 //
 //	client                                          server
 //	Call -- Await ------------------- request -> Inline, or a Handler on its own goroutine

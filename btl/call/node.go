@@ -63,11 +63,11 @@ type Config struct {
 	// counted calls. Each unacknowledged answer of an ended stream counts as one call of the host, up
 	// to 16 calls for each stream. When a peer opens a stream, up to 16 of the calls of its ended
 	// streams do not count. A call whose endpoint has ended counts for the host until its handler
-	// returns. Every peer can have one running call, which does not count while it is the peer's only
-	// one, unless handlers of ended endpoints of the same host are running. All peers together have
-	// less than 2*Total running calls, plus one for each peer. For a new stream of a peer that has an
-	// open stream, or whose ended streams count as more than 16 calls, the limit on the calls of all
-	// peers is seven eighths of Total.
+	// returns. A peer's only running call is always allowed and does not count, unless handlers of
+	// ended endpoints of the same host are running. All peers together have less than 2*Total running
+	// calls, plus one for each peer. For a new stream of a peer that has an open stream, or whose
+	// ended streams count as more than 16 calls, the limit on the calls of all peers is seven eighths
+	// of Total.
 	Total int
 	// RequestBytes is the maximum size, in total, of the requests of one peer whose handlers run on
 	// goroutines, 1 to 1<<40. A RequestBytes of 0 means 64 MiB. A call fails with ErrBusy if its

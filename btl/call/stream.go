@@ -24,8 +24,8 @@ import (
 //	end, if it has not come to that -------> the handler's context ends
 //
 // A slow reader delays the writer, and neither side stores more than streamWindow chunks of one
-// direction of a stream. If the answer to a pull has more bytes than one chunk may have, the client
-// drops the answer and ends the stream.
+// direction of a stream. If the answer to a pull (a call that requests a chunk) is larger than a
+// chunk may be, the client drops the answer and ends the stream.
 //
 // The columns of the table below are the offset, the size in bytes, and the meaning of a field in a
 // request that belongs to a stream.

@@ -109,9 +109,9 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 // A Write that is not part of a burst sends its bytes before it returns. A Write of at most 4 KiB
 // that begins within 10 us after the end of the previous Write is part of a burst, and its bytes
 // are buffered. The buffered bytes are sent when the writing goroutine blocks, when another CPU is
-// idle, when 64 KiB are buffered, or at a Write more than 50 us after the first buffered Write.
-// Buffered bytes never wait for a timer or an acknowledgement. After SetNoDelay(true), each Write
-// sends its bytes before it returns.
+// idle, when 64 KiB are buffered, or at a Write that begins more than 50 us after the first
+// buffered Write. Buffered bytes never wait for a timer or an acknowledgement. After
+// SetNoDelay(true), each Write sends its bytes before it returns.
 //
 // Even if Write returns an error, it returns the number of bytes written. The errors of Write,
 // wrapped in a net.OpError, are os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, and the error

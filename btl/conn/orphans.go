@@ -23,8 +23,8 @@ type orphan struct {
 	idle int // sweeps since the progress has changed
 }
 
-// The type "progress" contains those values of a Conn that change when the peer allows or
-// acknowledges something, or when a message is sent.
+// The type "progress" contains those values of a Conn that change when the peer grants credit or
+// acknowledges a message, or when a message is sent.
 type progress struct {
 	limit, off uint64
 	inFlight   int

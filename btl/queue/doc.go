@@ -1,7 +1,7 @@
 // Package queue implements messaging over a runner.Runner with a bounded queue of received messages
 // for each peer. If the receiver's queue for one sender is full, only this sender's calls of Send
-// wait. A program can call Take at any rate, whereas a message handler must not block. The package
-// uses only public API.
+// wait. A program can delay its calls of Take, whereas a message handler must not block. The
+// package uses only public API.
 //
 //	Send -- hello, once -------------------->|
 //	  |<------------------------------ limit |
@@ -31,8 +31,8 @@
 // The memory that a sender uses is limited by the Config of the sender, and not by that of the
 // receiver. The sender's Config.Bytes limits the size of the unacknowledged messages to one peer,
 // but a single message that is larger can be sent alone. The sender's Config.TotalBytes limits the
-// size of the unacknowledged messages to all peers. Hosts share TotalBytes: a message to a host
-// without unacknowledged messages never waits for TotalBytes, even if the peers of other hosts
+// size of the unacknowledged messages to all peers. Because hosts share TotalBytes, a message to a
+// host without unacknowledged messages never waits for TotalBytes, even if the peers of other hosts
 // acknowledge nothing.
 //
 // The received messages of one peer use at most Config.Bytes, and the received messages of all

@@ -38,7 +38,7 @@ func (u *unacked) enter(s *sender, host string) {
 // The method "goOn" wakes the Sends to a peer that the limits allow. The unacknowledged messages to
 // one peer use at most ownBytes, the Config.Bytes of the sending side. A message larger than
 // ownBytes is sent when the peer has acknowledged all earlier messages. If the first waiting Send
-// to a peer would exceed the limit for all peers, the peer joins the peers that take turns.
+// to a peer would exceed the limit for all peers, the peer joins the peers that take turns to send.
 func (u *unacked) goOn(s *sender, ownBytes int64) {
 	for s.known && len(s.waiting) > 0 {
 		w := s.waiting[0]
@@ -73,8 +73,8 @@ func (q *Queue) acknowledged(peer *btl.Endpoint, cost int64) {
 
 // notUnacked subtracts bytes from the unacknowledged bytes of a peer, and wakes the Sends that the
 // limits then allow. Sends to the same peer are woken first, then Sends to other peers of its host,
-// and then Sends to the peers of other hosts, which take turns. No Send waits for the limit for all
-// peers if all messages to its host are acknowledged.
+// and then Sends to the peers of other hosts, one peer after the other. No Send waits for the limit
+// for all peers if all messages to its host are acknowledged.
 func (q *Queue) notUnacked(s *sender, cost int64) {
 	u := &q.unacked
 	u.bound.Add(&s.unacked, -cost)
@@ -96,7 +96,8 @@ func (q *Queue) notUnacked(s *sender, cost int64) {
 	}
 }
 
-// goOnAt performs the turn of a peer, and reports whether the peer stops waiting for turns.
+// goOnAt wakes the Sends to a peer whose turn it is, and reports whether the peer needs no further
+// turn.
 func (q *Queue) goOnAt(turn *byhost.Member[*sender]) bool {
 	turns := &q.unacked.turns
 	waiting := turns.Waiting()

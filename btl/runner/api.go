@@ -202,8 +202,8 @@ func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
 // Done reports whether the operation has ended, so that Wait would return immediately.
 func (p Pending) Done() bool { return p.over() || p.c.ended() }
 
-// The method "over" reports whether an earlier Wait has returned the result of the operation, or
-// whether p is the zero value.
+// The method "over" returns true if an earlier Wait has returned the result of the operation, or if
+// p is the zero value.
 func (p Pending) over() bool { return p.c == nil || p.c.uses.Load() != p.use }
 
 // Wait waits until the operation has ended, and returns its error. If ctx is cancelled while Wait

@@ -41,13 +41,12 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 	return err
 }
 
-// Post sends a copy of data, like SendBuffered, and never waits: if too many earlier messages are
-// queued, Post returns ErrAgain. Post must be called only in callbacks and in functions given to
-// Do. The handler of a peer's first message runs before the peer's EventConnected. Before the
-// peer's EventConnected, Post knows the host of the peer, and SendBuffered does not. If the
-// messages to other hosts have reached the common limit, SendBuffered accepts only one small
-// message before the peer's EventConnected and then returns ErrAgain, whereas Post can accept more
-// messages.
+// Post sends a copy of data, like SendBuffered, and returns ErrAgain instead of waiting if too many
+// earlier messages are queued. Post must be called only in callbacks and in functions given to Do.
+// The handler of a peer's first message runs before the peer's EventConnected. Before the peer's
+// EventConnected, Post knows the host of the peer, and SendBuffered does not. If the messages to
+// other hosts have reached the common limit, SendBuffered accepts only one small message before the
+// peer's EventConnected and then returns ErrAgain, whereas Post can accept more messages.
 func (r *Runner) Post(ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	if err := mayPost(r, ep, tag, data); err != nil {
 		return err
@@ -85,10 +84,10 @@ func mayPost(r *Runner, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 // endpoints reach a limit, the endpoints of one host may have at most twice the limit minus the
 // posts of all endpoints, so that one host with many endpoints cannot exclude other hosts.
 //
-// The first host can reach the limit, the second host can then have half of the limit, the third
-// host a quarter, and so on. All hosts together reach at most twice the limit. There are two
-// exceptions. An endpoint without posts may always have one post of at most postsFreeBytes. A post
-// may have any size if there is no other post.
+// The posts of a first host can reach the limit, those of a second host then half of the limit,
+// those of a third host a quarter, and so on. All hosts together reach at most twice the limit.
+// There are two exceptions. An endpoint without posts may always have one post of at most
+// postsFreeBytes. A post may have any size if there is no other post.
 const (
 	postsMax         = 1024
 	postsBytesMax    = 4 << 20 // a single post may be larger

@@ -28,8 +28,9 @@ type refusedQueue struct {
 }
 
 // In one poll, the Runner makes at most refusedMax failed attempts to begin calls that wait for
-// send buffers. The hosts of the endpoints take turns, so the calls for a host with one endpoint do
-// not wait until the Runner has tried the calls for all endpoints of another host.
+// send buffers. The hosts of the endpoints take turns, one endpoint each, so the calls for a host
+// with one endpoint do not wait until the Runner has tried the calls for all endpoints of another
+// host.
 const refusedMax = 16
 
 // The method "offer" begins a call. If no send buffer is free, or if earlier calls for the same

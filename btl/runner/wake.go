@@ -360,8 +360,8 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	return true, true
 }
 
-// wakeAtEnd ends the sleep of the goroutine of the call c at the end of ctx, until the function
-// "stop" is called. If c is nil, ctx has no effect.
+// wakeAtEnd makes the end of ctx end the sleep of the goroutine of the call c, unless the function
+// "stop" has been called before. If c is nil, ctx has no effect.
 func wakeAtEnd(ctx context.Context, c *call, m *btl.Module) (stop func() bool) {
 	if c == nil || ctx.Done() == nil {
 		return func() bool { return true }

@@ -7,9 +7,10 @@ import (
 )
 
 // Hooks contains those methods of a module that only drivers need. A driver, such as package
-// runner, calls Progress on behalf of many goroutines and sleeps between the calls. Only one
-// goroutine at a time may call methods of Hooks, and only while no other goroutine runs Progress.
-// Hooks contains only a pointer, so copies of a Hooks are equivalent.
+// runner, calls Progress on behalf of many goroutines and sleeps between the calls. Except for
+// TakeOver and Owns, only one goroutine at a time may call methods of Hooks, and only while no
+// other goroutine runs Progress. Hooks contains only a pointer, so copies of a Hooks are
+// equivalent.
 type Hooks struct{ m *Module }
 
 // Hooks returns the methods for drivers. A program that calls Progress itself does not need Hooks.

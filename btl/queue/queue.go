@@ -49,8 +49,8 @@ type Config struct {
 	// towards U, Send does not wait for TotalBytes. The messages to one peer do not count towards U
 	// while they use at most 64 KiB, and at most a quarter of Bytes. All unacknowledged messages
 	// together use less than twice TotalBytes, plus the messages that do not count, plus one message
-	// for each host. If a peer acknowledges no messages, Sends to different peers of the same host can
-	// wait for these acknowledgements.
+	// for each host. If a peer acknowledges nothing, Sends to other peers of the same host can wait
+	// too.
 	TotalBytes int64
 	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, at most
 	// 1<<40 bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096 bytes

@@ -83,9 +83,9 @@ type Config struct {
 	ReassemblyBytesMax int64
 	// KeptPackets is the maximum number of receive buffers that handlers can keep with Module.Keep, at
 	// most 1<<20. The module allocates KeptPackets packet buffers in addition to its send and receive
-	// buffers. Of fragments that needed several packets, handlers can keep at most KeptPackets MiB in
-	// total. Kept fragments do not count towards ReassemblyBytesMax. A KeptPackets of 0 means 256, and
-	// a negative value means that Module.Keep always copies.
+	// buffers. Handlers can keep at most KeptPackets MiB of fragments that needed several packets.
+	// Kept fragments do not count towards ReassemblyBytesMax. A KeptPackets of 0 means 256, and a
+	// negative value means that Module.Keep always copies.
 	KeptPackets int
 
 	// PeersMax is the maximum number of endpoints, 1 to 1<<20. A PeersMax of 0 means 4096.

@@ -16,8 +16,8 @@
 // # The life of a packet
 //
 // Package btl contains the API for applications, and determines the order of the steps in a call of
-// Progress. In the figure, P marks steps in package internal/peer, and R marks steps in package
-// internal/receive.
+// Progress. In the figure below, P marks steps in package internal/peer, and R marks steps in
+// package internal/receive.
 //
 //	Send, SendImmediate          P send.go          at once, into a Pack, or into a queue
 //	     |         |

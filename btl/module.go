@@ -205,11 +205,11 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 }
 
 // HandleUpTo registers a handler like Handle, for fragments of at most mostBytes, where 0 means no
-// limit. The module refuses a fragment that needs several packets and exceeds mostBytes at its
-// first packet, before it allocates memory for the fragment. The sender of a fragment that exceeds
-// mostBytes gets ErrUnwanted. A fragment of at most twice Limits.SegmentBytes might be delivered
-// although it exceeds mostBytes, if the sender has put its end into a shared packet
-// (Config.PackBytes).
+// limit. When the first packet of a fragment arrives that needs several packets and exceeds
+// mostBytes, the module refuses the fragment without allocating memory for it. The sender of a
+// fragment that exceeds mostBytes gets ErrUnwanted. A fragment of at most twice Limits.SegmentBytes
+// might be delivered although it exceeds mostBytes, if the sender has put its end into a shared
+// packet (Config.PackBytes).
 func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	if err := m.Handle(tag, h); err != nil {
 		return err

@@ -18,7 +18,7 @@ type Counter = stats.Counter
 // exactly one of the counters from CntRecvFrag to CntRecvErrors.
 const (
 	CntSendsFast = stats.CntSendsFast // sends posted inside Send
-	// CntSendsPacked counts sends that were put into a shared packet inside Send.
+	// CntSendsPacked counts fragments that Send itself has put into a shared packet.
 	CntSendsPacked = stats.CntSendsPacked
 	// CntSendsQueued counts sends that went through the endpoint's queue.
 	CntSendsQueued  = stats.CntSendsQueued

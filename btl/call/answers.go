@@ -69,8 +69,8 @@ func (n *Node) add(c *caller, d load) {
 
 // The method "more" returns the growth of the counted part of a peer's load if the load grows by d.
 // While a peer is within its allowance for a resource, its use of the resource does not count
-// towards the limit for all peers. If allowances counted, one host with many peers could use up
-// this limit by allowances alone. All peers together use less than twice a limit, plus one
+// towards the limit for all peers. If allowances counted, one host with many peers could use up the
+// limit for all peers by allowances alone. All peers together use less than twice a limit, plus one
 // allowance for each peer.
 func (c *caller) more(d load) load {
 	l := c.load
@@ -136,8 +136,8 @@ const (
 
 // The unacknowledged answers to a peer do not count towards AnswerBytes if they have at most
 // unackedFree bytes together (the last answers of one stream), or if their number is at most
-// unackedFreeCount. Because these answers do not count, a peer can begin its next call or stream
-// before its acknowledgement of the latest answer has arrived.
+// unackedFreeCount. Because some unacknowledged answers do not count, a peer can begin its next
+// call or stream before its acknowledgement of the latest answer has arrived.
 const (
 	unackedFree      = streamWindow * streamAnswerBytes
 	unackedFreeCount = 1

@@ -111,7 +111,8 @@ func (n *Node) note(id uint64, q *question) {
 	asked[id] = q
 }
 
-// The method "drop" removes a call whose request was not sent from the table of waiting calls.
+// If the request of a call was not sent, the method "drop" removes the call from the table of
+// waiting calls.
 func (n *Node) drop(id uint64, q *question) {
 	asked := n.asked[q.peer]
 	if delete(asked, id); len(asked) == 0 {
@@ -127,9 +128,9 @@ func leftMs(left time.Duration) uint32 {
 	return uint32(min(ms+ms/1000+1, math.MaxUint32))
 }
 
-// The method "withdraw" removes a call whose caller has stopped waiting from the table of waiting
-// calls. If the argument "cancel" is true, a cancel message is sent to the server. The result of
-// the method "withdraw" is false if the Runner has ended, and otherwise true.
+// When the caller of a call has stopped waiting, the method "withdraw" removes the call from the
+// table of waiting calls. If the argument "cancel" is true, a cancel message is sent to the server.
+// The result of the method "withdraw" is false if the Runner has ended, and otherwise true.
 //
 // The cancel message is sent only after the server has acknowledged the request, because a cancel
 // message that arrives before its request has no effect.

@@ -83,13 +83,13 @@ type Config struct {
 	//
 	// RequestBytes, or 1 MiB if RequestBytes is less, is also the limit S for the requests that this
 	// Node has sent to one peer, and that the peer has not acknowledged. A request of at most 1 KiB
-	// does not count towards S. A Call waits while its request and the unacknowledged requests to the
-	// peer together exceed S, but a request larger than S is sent when no other request to the peer is
-	// unacknowledged. The limit for the requests to all peers together is 8*S. While the
-	// unacknowledged requests to all peers have U bytes, Call waits until the requests to the same
-	// host have less than 16*S - U bytes, or until the host has no counted requests. The size of the
-	// new request does not matter. The unacknowledged requests to a peer count towards U (those to all
-	// peers) only while they exceed 64 KiB together.
+	// does not count towards the limit S. A Call waits while its request and the unacknowledged
+	// requests to the peer together exceed S, but a request larger than S is sent when no other
+	// request to the peer is unacknowledged. The limit for the unacknowledged requests to all peers
+	// together is 8*S. While the unacknowledged requests to all peers have U bytes, Call waits until
+	// the requests to the same host have less than 16*S - U bytes, or until the host has no counted
+	// requests. The size of the new request does not matter. The unacknowledged requests to a peer
+	// count towards U (those to all peers) only while they exceed 64 KiB together.
 	RequestBytes int64
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
 	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, new

@@ -11,8 +11,8 @@ import "gobtl/btl"
 // of the peer can have one more stream, so that the streams of one host do not exclude other hosts.
 // When a peer opens a stream, up to streamCalls calls and answers of its ended streams do not
 // count, because the last answers of an honest peer's latest stream are often unacknowledged at
-// that time. Because these calls do not count, the calls of all peers can exceed the limit by one
-// stream.
+// that time. Because some calls of ended streams do not count, the calls of all peers can exceed
+// the limit by one stream.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -43,8 +43,8 @@ func (n *Node) mayReserve(c *caller) bool {
 }
 
 // The method "unreserve" ends the reservation of a completed stream. The calls and answers of the
-// stream that have not ended still count, because a client that accepts no answers could otherwise
-// open one stream after the other.
+// completed stream that have not ended still count towards the limits, because a client that
+// accepts no answers could otherwise open one stream after the other.
 func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()

@@ -79,8 +79,8 @@ type Config struct {
 	// GoneBytes is the maximum memory, at most 1<<40 bytes, for ended Conns with unread bytes, closed
 	// Conns with unsent bytes, and Conns whose Dial failed before the peer answered. A GoneBytes of 0
 	// means 64 times WindowBytes. A Conn counts towards GoneBytes as 4096 bytes plus the size of its
-	// buffer. When GoneBytes is exceeded, the Node finds the host whose Conns count most towards
-	// GoneBytes, and drops the buffered bytes of the oldest of them. If the Node drops the unread
+	// buffer. When GoneBytes is exceeded, the Node drops the buffered bytes of the oldest ended or
+	// closed Conns of the host whose Conns count most towards GoneBytes. If the Node drops the unread
 	// bytes of an ended Conn, Reads of this Conn return the error that has ended it. If the Node drops
 	// the unsent bytes of a closed Conn, Reads at the peer return ErrReset.
 	GoneBytes int64

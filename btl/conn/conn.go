@@ -156,15 +156,16 @@ func (q *request) write(_ *btl.Module, w runner.Waker) error {
 }
 
 // Close closes both directions, but does not wait. After Close, the bytes of all earlier Writes are
-// still sent, and all unread bytes are dropped. Pending and later calls of the Conn return
-// net.ErrClosed.
+// still sent, and all unread bytes are dropped. After Close, pending and later calls of the Conn
+// return net.ErrClosed.
 //
 // After Close, the Node drops unsent bytes if the peer's window stays full for one minute, or for
-// btl.Config.PeerTimeout if that is longer. While sent bytes are unacknowledged, the Node drops
-// unsent bytes only after ten times this duration without an acknowledgement or a larger window.
-// After Close, the Node also drops unsent bytes if closed Conns with unsent bytes need more memory
-// than Config.GoneBytes permits. If bytes were dropped, the peer's Reads return the bytes that have
-// arrived, and then ErrReset instead of io.EOF.
+// btl.Config.PeerTimeout if that is longer. While sent bytes of a closed Conn are unacknowledged,
+// the Node drops unsent bytes only after ten minutes (or ten times btl.Config.PeerTimeout if that
+// is longer) without an acknowledgement or a larger window. After Close, the Node also drops unsent
+// bytes if closed Conns with unsent bytes need more memory than Config.GoneBytes permits. If bytes
+// were dropped, the peer's Reads return the bytes that have arrived, and then ErrReset instead of
+// io.EOF.
 func (c *Conn) Close() error { return c.do("close", c.close) }
 
 // CloseWrite ends the stream to the peer. The peer's Reads return all bytes written before

@@ -3,11 +3,11 @@ package conn
 import "slices"
 
 // Bytes are early if they arrive while earlier bytes of the stream are missing. An early message is
-// stored in the ring buffer if it fits into the present ring buffer, or into one of at most twice
-// as many bytes as the peer has sent so far. Any other early message is copied, and the copy moves
-// to the ring buffer when no byte before it is missing any more. Because of the copies, a peer that
-// sends one byte at the end of its window does not cause the allocation of a ring buffer of the
-// size of the window.
+// stored in the ring buffer if it fits into the present ring buffer, or into a ring buffer of at
+// most twice as many bytes as the peer has sent so far. Any other early message is copied, and the
+// copy moves to the ring buffer when no byte before it is missing any more. Because of the copies,
+// a peer that sends one byte at the end of its window does not cause the allocation of a ring
+// buffer of the size of the window.
 //
 //	|<--------- ring ---------->|           copies        copies
 //	|=== unread ====|  gap  |===|    gap    |==|=|  gap   |=|==|

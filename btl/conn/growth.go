@@ -170,8 +170,8 @@ func (p *company) many(h *host, g *growth) bool {
 }
 
 // The method "count" returns the number of Conns that an element of the type "levels" has counted,
-// in the present epoch or in the previous epoch. The result includes all Conns with peers on the
-// host h, but at most busyOfHostMax Conns of each other host.
+// in the present epoch or in the previous epoch. The result of the method "count" includes all
+// Conns with peers on the host h, but at most busyOfHostMax Conns of each other host.
 func (p *company) count(h *host, level int) int {
 	return max(p.busy[level]+h.busy.beyond(level), p.before[level]+h.before.beyond(level))
 }

@@ -38,8 +38,8 @@
 // The received messages of one peer use at most Config.Bytes, and the received messages of all
 // connected peers use at most Config.TotalBytes. The received messages of all ended endpoints use
 // at most Config.GoneBytes, beyond which the Queue drops messages. A peer that reconnects
-// repeatedly can cause such drops. A program that must not lose messages should call Take in time,
-// or refuse repeated connections with btl.Module.Admit.
+// repeatedly can make the Queue drop messages of ended endpoints. A program that must not lose
+// messages should call Take in time, or refuse repeated connections with btl.Module.Admit.
 //
 // A Queue is safe for concurrent use after its Runner was created. Start creates a Runner for a
 // Queue that is the only layer of its module. If several layers (Queue, call.Node, conn.Node) share

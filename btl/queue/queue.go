@@ -54,8 +54,8 @@ type Config struct {
 	TotalBytes int64
 	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, at most
 	// 1<<40 bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096 bytes
-	// plus its messages. When GoneBytes is exceeded, the Queue finds the host whose ended endpoints
-	// count most towards GoneBytes, and drops the messages of the oldest of them.
+	// plus its messages. When GoneBytes is exceeded, the Queue drops the messages of the oldest ended
+	// endpoints of the host whose ended endpoints count most towards GoneBytes.
 	GoneBytes int64
 }
 
@@ -313,7 +313,7 @@ func (in *inbox) held() int64 { return in.received - in.taken }
 func cost(bytes int) int64 { return int64(bytes) + overheadBytes }
 
 // The method "lost" ends the waiting Sends to an endpoint that has ended, and the Takes that wait
-// for this endpoint's messages. Take still returns the messages that were received from this
+// for this endpoint's messages. Take still returns the messages that were received from an ended
 // endpoint, except messages that the Queue drops because Config.GoneBytes is exceeded.
 func (q *Queue) lost(ep *btl.Endpoint) {
 	err := cmp.Or(ep.Err(), btl.ErrClosed)

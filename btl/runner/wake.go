@@ -114,8 +114,8 @@ func (r *Runner) offer(c *call) {
 	r.refused.offer(r, c)
 }
 
-// The method "forget" requests the end of a call whose goroutine has stopped waiting. The request
-// ends a call that waits for send buffers, or an Await, and has no effect on all other calls.
+// The method "forget" requests the end of a call whose goroutine has stopped waiting. The method
+// "forget" ends a call that waits for send buffers, or an Await, and has no effect on other calls.
 func (r *Runner) forget(c *call, life uint64) {
 	f := r.newCall(callCancel)
 	f.target, f.targetLife, f.left = c, life, true
@@ -171,8 +171,9 @@ func (r *Runner) pass() (events int) {
 
 // The method "drive" polls until the call c has ended, or until the caller should sleep. The result
 // "sleepy" of the method "drive" reports whether the caller should sleep. If the argument c is nil,
-// the method "drive" returns as soon as a call wants to own the module. The argument "goesOn" says
-// whether the caller continues its polling after a sleep. The caller must own the module.
+// the method "drive" returns as soon as a call wants to own the module. If the argument "goesOn" is
+// true, the caller continues, after a sleep, the polling of an earlier call of the method "drive".
+// The caller must own the module.
 //
 // The time without an event is counted from the end of the latest call of "pass" with an event,
 // because one call of "pass" can take long if it sends or receives many packets, or calls a slow
@@ -233,10 +234,10 @@ func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) boo
 	return true
 }
 
-// If the module has work that is due, the method "release" calls Progress. Then the method
-// "release" unlocks the token (the lock whose holder owns the module). If no goroutine sleeps in
-// the kernel, the method "release" wakes a waiting call, which then drives the module. If the
-// watcher (the Runner's own goroutine) waits for the token, the method "release" wakes the watcher.
+// If the module has work that is due, the method "release" calls Progress. The method "release"
+// unlocks the token (the lock whose holder owns the module). If no goroutine sleeps in the kernel,
+// the method "release" wakes a waiting call, which then drives the module. If the watcher (the
+// Runner's own goroutine) waits for the token, the method "release" wakes the watcher.
 func (r *Runner) release() {
 	for first := true; ; first = false {
 		due := r.due()

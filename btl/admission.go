@@ -24,7 +24,7 @@ type Request struct {
 }
 
 // Is reports whether the argument "name", a result of Module.Name, is the name of the requesting
-// peer. If "Is" returns true, the peer has proved that it receives packets at this address.
+// peer. If "Is" returns true, the peer has proved to receive packets at the address in "name".
 func (r *Request) Is(name []byte) bool {
 	n, err := frag.ParseName(name)
 	return err == nil && r.Incarnation == n.Incarnation && bytes.Equal(r.Command, n.Command)
@@ -54,12 +54,12 @@ func Defer(code uint16) Verdict { return Verdict{reason: frag.RejectLater, code:
 const KeepMax = meet.KeepMax
 
 // Keep is the Verdict that stores a connection request until a call of Request.Decide, but at most
-// for the duration "wait", which becomes at least 1 ms and at most KeepMax. The peer repeats a
-// stored request only every 15 s, and the peer's HandshakeTimeout restarts after "wait". If the
-// application has not called Decide within this duration, the module drops the stored request, and
-// a repeated request of the peer becomes a new Request. A peer whose version does not support Keep
-// repeats its request at least twice a second until its handshake times out, as after Defer. If the
-// module has no room to store the request (Request.MayKeep), Keep acts like Defer(0).
+// for the duration "wait", which is limited to the range from 1 ms to KeepMax. The peer repeats a
+// stored request at least every 15 s, and its HandshakeTimeout restarts at the end of "wait". If
+// the application has not called Decide at the end of "wait", the module drops the stored request,
+// and a repeated request of the peer becomes a new Request. A peer whose version does not support
+// Keep repeats its request at least twice a second until its handshake times out, as after Defer.
+// If the module has no room to store the request (Request.MayKeep), Keep acts like Defer(0).
 func Keep(wait time.Duration) Verdict {
 	wait = max(time.Millisecond, min(wait, KeepMax))
 	return Verdict{reason: frag.RejectKept, code: uint16(wait / time.Millisecond)}
@@ -69,8 +69,8 @@ func Keep(wait time.Duration) Verdict {
 // "name" of MoveTo is the result of Module.Name of the target module, which must use the same
 // provider and host address as this module. The peer's endpoint then connects to the target module,
 // whose own Admit function decides on the request. A peer follows only the first MoveTo of a
-// handshake. With code 0, the module refuses a peer whose version does not support MoveTo. A MoveTo
-// with a malformed name refuses the peer with code 0.
+// handshake. A peer whose version does not support MoveTo is refused with code 0. A MoveTo with a
+// malformed name refuses the peer with code 0.
 func MoveTo(name []byte) Verdict { return Verdict{moves: true, moved: string(name)} }
 
 // The method "answer" converts a Verdict to an Answer of package meet. If the Verdict is a MoveTo
@@ -96,13 +96,13 @@ func (r *Request) MayKeep() bool { return r.id != 0 }
 func (r *Request) Undecided() bool { return r.m != nil && r.m.all.Handshakes.Undecided(r.id) }
 
 // Decide answers a stored connection request (see Keep) with the Verdict v. The argument "now" of
-// Decide is the present time. Decide sends the peer a packet that asks it to repeat its request,
-// and the repeated request gets the Verdict v without another call of the function given to Admit.
-// If this packet is lost, the peer still repeats its request every 15 s. If v is a Keep, the
-// request stays undecided for the duration of this Keep. Decide returns ErrNoRequest if the request
-// was not stored, was already decided, has expired, or was replaced by newer requests from the same
-// address. Decide returns ErrBadName for a MoveTo to another provider, and ErrClosed after Close or
-// Drain. Only the goroutine that owns the module may call Decide.
+// Decide is the present time. Decide sends the peer packets that ask it to repeat its request, and
+// the repeated request gets the Verdict v without another call of the function given to Admit. Even
+// if Decide's packets are lost, the peer repeats its request at least every 15 s. If v is a Keep,
+// the request stays undecided for the duration of this Keep. Decide returns ErrNoRequest if the
+// request was not stored, was already decided, has expired, or was replaced by newer requests from
+// the same address. Decide returns ErrBadName for a MoveTo to another provider, and ErrClosed after
+// Close or Drain. Only the goroutine that owns the module may call Decide.
 func (r *Request) Decide(now Time, v Verdict) error {
 	m := r.m
 	if m == nil {
@@ -151,8 +151,7 @@ func (m *Module) ask(hello *frag.Hello, id uint64) (answer meet.Answer) {
 // PeerLabel returns the label that the peer claims (Config.Label), or "" if there is no label.
 func (ep *Endpoint) PeerLabel() string { return ep.c.ID.Label() }
 
-// RemoteName returns the peer's address as text. If the peer has a label, the quoted label stands
-// before the address.
+// RemoteName returns the peer's address as text, after the quoted label if the peer has a label.
 func (ep *Endpoint) RemoteName() string {
 	if ep.c.ID.Label() == "" {
 		return ep.PeerAddress()

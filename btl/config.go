@@ -15,19 +15,18 @@ import (
 // Config configures a module. WithDefaults replaces each zero field by its default, and Validate
 // checks the result.
 type Config struct {
-	// Profile is the name of the set of rules for loss recovery: "adaptive", "usnic" or "lossless".
-	// The profile "usnic" has the rules of Open MPI's usnic BTL. The default Profile is "lossless"
-	// over a reliable and ordered provider, and "adaptive" over a provider that is unreliable or
-	// unordered.
+	// Profile names the rules for loss recovery, which are "adaptive", "usnic" or "lossless". The
+	// profile "usnic" has the rules of Open MPI's usnic BTL. The default Profile is "lossless" over a
+	// reliable and ordered provider, and "adaptive" over a provider that is unreliable or unordered.
 	Profile string
 	// Reliability selects whether the provider or the module recovers from losses. With "auto" the
 	// provider recovers from losses if the providers of both sides are reliable and ordered, and
 	// otherwise the module recovers from losses. If Reliability is "own", the module always recovers
 	// from losses.
 	Reliability string
-	// Each field of Rules that is not zero replaces the value of the profile. Programs need only those
-	// fields of Rules that Params lists. The fields of Rules that Params does not list are for
-	// simulations and experiments.
+	// Each field of Rules that is not zero replaces the profile's value of this field. Programs need
+	// only those fields of Rules that Params lists. The fields of Rules that Params does not list are
+	// for simulations and experiments.
 	Rules reliability.Rules
 
 	// MTUBytes is the size of the largest datagram of the data channel, 512 to 65507. An MTUBytes
@@ -49,18 +48,17 @@ type Config struct {
 	// SendBuffers is the number of buffers for packets in flight and for fragments that Alloc has
 	// returned, for all peers together, 64 to 1<<20. A SendBuffers of 0 means the larger of
 	// Rules.WindowPackets and 4096. Each send buffer takes MTUBytes of memory, which most providers
-	// allocate only at its first use. A sole peer can use at most seven eighths of them. Of several
-	// peers, a peer gets one more send buffer only while it has fewer than are free.
+	// allocate only at its first use. A sole peer can use at most seven eighths of SendBuffers. With
+	// several peers, a peer that uses n send buffers gets one more only while more than n are free.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. A RecvDepth
 	// of 0 means 1024.
 	RecvDepth int
 	// CommandDepth is the number of receive buffers posted on the command channel, 16 to RecvDepth.
-	// CommandDepth is the maximum number of sends on the command channel that wait for their
-	// completions. A CommandDepth of 0 means RecvDepth for receives and TxDepth for sends, because all
-	// small fragments use the command channel. A provider without a socket buffer of its own can store
-	// at most CommandDepth unread packets, so with such a provider CommandDepth limits the sum of the
-	// credits of all peers.
+	// CommandDepth is also the maximum number of sends on the command channel that wait for their
+	// completions. A CommandDepth of 0 means RecvDepth for receives and TxDepth for sends. A provider
+	// without a socket buffer of its own can store at most CommandDepth unread packets, so with such a
+	// provider CommandDepth limits the sum of the credits of all peers.
 	CommandDepth int
 	// TxDepth is the maximum number of sends that wait for their completions on each channel. A
 	// TxDepth of 0 means the provider's queue depth.
@@ -73,8 +71,8 @@ type Config struct {
 
 	// FragmentsMax is the number of fragment descriptors, 16 to 1<<20. Each queued or unacknowledged
 	// send uses a descriptor. A FragmentsMax of 0 means 4096. A sole peer can use at most seven
-	// eighths of them. Of several peers, a peer gets one more descriptor only while it has fewer than
-	// are free.
+	// eighths of FragmentsMax. With several peers, a peer that uses n descriptors gets one more only
+	// while more than n are free.
 	FragmentsMax int
 	// FragmentBytesMax is the size of the largest fragment that is sent or received, 1 KiB to less
 	// than 4 GiB. A FragmentBytesMax of 0 means 1 GiB.
@@ -85,19 +83,19 @@ type Config struct {
 	ReassemblyBytesMax int64
 	// KeptPackets is the maximum number of receive buffers that handlers can keep with Module.Keep, at
 	// most 1<<20. The module allocates KeptPackets packet buffers in addition to its send and receive
-	// buffers. Of fragments that needed several packets, handlers can keep at most KeptPackets MiB in
-	// total. Kept fragments do not count towards ReassemblyBytesMax. A KeptPackets of 0 means 256, and
-	// a negative value means that Module.Keep always copies.
+	// buffers. Handlers can keep at most KeptPackets MiB of fragments that needed several packets.
+	// Kept fragments do not count towards ReassemblyBytesMax. A KeptPackets of 0 means 256, and a
+	// negative value means that Module.Keep always copies.
 	KeptPackets int
 
 	// PeersMax is the maximum number of endpoints, 1 to 1<<20. A PeersMax of 0 means 4096.
 	PeersMax int
 	// PeersPerHost is the maximum number of endpoints that peers on one host can open to this module,
-	// at most 1<<20. Peers at one address of a host can open at most 16 endpoints. Hosts behind a NAT
-	// that share one address count as one host. PeersPerHost has an effect only if the fabric tells
-	// hosts apart, and does not limit the endpoints that this side opens. A PeersPerHost of 0 means a
-	// quarter of PeersMax but at least 256, and never more than seven eighths of PeersMax. A negative
-	// PeersPerHost means no limit.
+	// at most 1<<20. Peers at one address (host and port) can open at most 16 endpoints. Hosts behind
+	// a NAT that share one address count as one host. PeersPerHost has an effect only if the fabric
+	// tells hosts apart, and does not limit the endpoints that this side opens. A PeersPerHost of 0
+	// means a quarter of PeersMax but at least 256, and never more than seven eighths of PeersMax. A
+	// negative PeersPerHost means no limit.
 	PeersPerHost int
 	// Advertise is the address that is announced to peers instead of the bound address, in the
 	// notation of Module.Dial. Advertise is needed, for example, if a NAT maps a public address to
@@ -118,10 +116,11 @@ type Config struct {
 	HandshakeTimeout time.Duration
 	// PeerTimeout is the time after which a peer is declared dead if the peer has not acknowledged the
 	// oldest packet in flight, or has not answered a probe. Only acknowledgements and answers to
-	// probes restart the PeerTimeout. An idle peer has at least three quarters of PeerTimeout after
-	// the first probe. A PeerTimeout of 0 means 5 s. A process that does not call Progress for longer
-	// than PeerTimeout is declared dead by its peers, unless it announces the duration with Away, or
-	// uses package runner. A PeerTimeout of less than four retransmission time-outs shortens them.
+	// probes restart the PeerTimeout. An idle peer is declared dead at the earliest three quarters of
+	// PeerTimeout after the first probe. A PeerTimeout of 0 means 5 s. A process that does not call
+	// Progress for longer than PeerTimeout is declared dead by its peers, unless it announces the
+	// duration with Away, or uses package runner. Retransmission time-outs are at most a quarter of
+	// PeerTimeout.
 	PeerTimeout time.Duration
 	// Away is the longest time for which this module's process computes without a call of Progress, at
 	// most one hour. Peers learn the value of Away in the handshake, and extend their PeerTimeout for

@@ -7,17 +7,17 @@
 //
 // A Module belongs to the goroutine that calls Progress. All methods of Module, Endpoint, Fragment
 // and Region must be called on the goroutine that calls Progress, inside or outside of callbacks.
-// Only methods whose documentation allows it, such as Stats and Wake, may be called by any
-// goroutine. A module has no goroutine, lock or clock of its own, and does nothing between two
-// calls of Progress. Package runner drives a module, so that any goroutine may send and receive,
-// with a context for each call. A driver, such as package runner, uses Progress and the methods of
-// Hooks.
+// Only methods documented as safe for concurrent use, such as Stats and Wake, may be called on
+// different goroutines. A module has no goroutine, lock or clock of its own, and does nothing
+// between two calls of Progress. Package runner drives a module, and has methods for sending and
+// receiving that are safe for concurrent use. A driver, such as package runner, uses Progress and
+// the methods of Hooks.
 //
 // # The life of a packet
 //
 // Package btl contains the API for applications, and determines the order of the steps in a call of
-// Progress. In the figure, P marks steps in package internal/peer, and R marks steps in package
-// internal/receive.
+// Progress. In the figure below, P marks steps in package internal/peer, and R marks steps in
+// package internal/receive.
 //
 //	Send, SendImmediate          P send.go          at once, into a Pack, or into a queue
 //	     |         |

@@ -7,9 +7,10 @@ import (
 )
 
 // Hooks contains those methods of a module that only drivers need. A driver, such as package
-// runner, calls Progress on behalf of many goroutines and sleeps between the calls. Only one
-// goroutine at a time may call methods of Hooks, and only while no other goroutine runs Progress.
-// Hooks contains only a pointer, so copies of a Hooks are equivalent.
+// runner, calls Progress on behalf of many goroutines and sleeps between the calls. Except for
+// TakeOver and Owns, only one goroutine at a time may call methods of Hooks, and only while no
+// other goroutine runs Progress. Hooks contains only a pointer, so copies of a Hooks are
+// equivalent.
 type Hooks struct{ m *Module }
 
 // Hooks returns the methods for drivers. A program that calls Progress itself does not need Hooks.
@@ -20,8 +21,8 @@ func (m *Module) Hooks() Hooks { return Hooks{m} }
 // the driver. After TakeOver, the receive state is updated before a message's handler runs, so that
 // a reply of the handler carries the acknowledgement of the message. After TakeOver, Progress
 // reports completions with OnDone (see Module.PullCompletions). TakeOver must be called before the
-// first peer connects. The first call of TakeOver returns true. All later calls have no effect and
-// return false, because a module has only one driver. Any goroutine may call TakeOver.
+// first peer connects. Only the first call of TakeOver has an effect and returns true, because a
+// module has only one driver. TakeOver is safe for concurrent use.
 func (h Hooks) TakeOver() bool {
 	if !h.m.driven.CompareAndSwap(false, true) {
 		return false
@@ -41,7 +42,7 @@ func (h Hooks) Sleeper() (fabric.Sleeper, fabric.Hastener) {
 	return s, e
 }
 
-// Owns reports whether ep, which may be nil, belongs to the module. Any goroutine may call Owns.
+// Owns reports whether ep, which may be nil, belongs to the module, and is safe for concurrent use.
 func (h Hooks) Owns(ep *Endpoint) bool { return ep != nil && ep.c.All == &h.m.all }
 
 // ClaimTag registers the handler of a layer, as Module.HandleUpTo does, for the module's lifetime.

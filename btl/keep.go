@@ -22,9 +22,9 @@ var keptCounters = [...]Counter{
 // to the calling handler, or a part of this message. The result of k.Bytes does not change until
 // k.Release. Keep does not copy a message of one packet while fewer than Config.KeptPackets packets
 // are kept. Keep does not copy a message of several packets while at most Config.KeptPackets MiB of
-// them are kept. If KeptPackets is reached, or data does not belong to the handler's message, Keep
-// copies data to memory of k, which later copies reuse. Keep returns ErrState if k already holds
-// data.
+// such messages are kept. If KeptPackets is reached, or data does not belong to the handler's
+// message, Keep copies data to memory of k, which later copies reuse. Keep returns ErrState if k
+// already holds data.
 func (m *Module) Keep(k *Kept, data []byte) error {
 	if k.in.Place() != keep.Nowhere {
 		return fmt.Errorf("%w: something is kept there", ErrState)

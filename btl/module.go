@@ -205,11 +205,11 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 }
 
 // HandleUpTo registers a handler like Handle, for fragments of at most mostBytes, where 0 means no
-// limit. The module refuses a fragment that needs several packets and exceeds mostBytes at its
-// first packet, before it allocates memory for the fragment. The sender of a fragment that exceeds
-// mostBytes gets ErrUnwanted. A fragment of at most twice Limits.SegmentBytes might be delivered
-// although it exceeds mostBytes, if the sender has put its end into a shared packet
-// (Config.PackBytes).
+// limit. When the first packet of a fragment arrives that needs several packets and exceeds
+// mostBytes, the module refuses the fragment without allocating memory for it. The sender of a
+// fragment that exceeds mostBytes gets ErrUnwanted. A fragment of at most twice Limits.SegmentBytes
+// might be delivered although it exceeds mostBytes, if the sender has put its end into a shared
+// packet (Config.PackBytes).
 func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 	if err := m.Handle(tag, h); err != nil {
 		return err
@@ -222,8 +222,8 @@ func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
 // endpoints that peers open.
 func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.onEvent = fn }
 
-// Stats returns the counters that Progress has published, which are at most a millisecond old. Any
-// goroutine may call Stats.
+// Stats returns the counters that Progress has published, which are at most a millisecond old.
+// Stats is safe for concurrent use.
 func (m *Module) Stats() Stats { return load(&m.published) }
 
 // Wait sleeps until a packet arrives, Wake is called, or the timeout has passed. A negative timeout
@@ -241,7 +241,7 @@ func (m *Module) Wait(timeout time.Duration) error {
 }
 
 // Wake makes a Wait in progress return. If Wake is called while no Wait is in progress, the next
-// Wait returns at once. Any goroutine may call Wake.
+// Wait returns at once. Wake is safe for concurrent use.
 func (m *Module) Wake() {
 	if w, ok := m.all.Port.Dom.(fabric.Waiter); ok {
 		w.Wake()

@@ -7,8 +7,7 @@ import (
 	"gobtl/fabric"
 )
 
-// The type "polling" is the state of a module's polls that one call of Progress leaves for the
-// next.
+// The type "polling" is the state of a module's polls that is kept between calls of Progress.
 type polling struct {
 	fastLast      bool           // the latest call delivered a fragment early
 	dataLast      bool           // the latest message came on the data channel

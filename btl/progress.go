@@ -58,7 +58,7 @@ func (m *Module) Progress(now Time) (int, error) {
 //     the first received packet is a whole fragment, Progress can call the fragment's handler and
 //     return without the remaining steps (fast receive).
 //  3. Step 3 calls the OnDone functions of ended sends, and the callbacks for events, flushes and
-//     free resources (callOut). Step 5 sends the messages that callbacks have given to Send.
+//     free resources (callOut). Step 5 sends the messages that callbacks have queued with Send.
 //  4. Step 4 handles expired timers (Expire). Step 4 comes after step 2, because a packet that step
 //     2 has received can stop a timer.
 //  5. Step 5 retransmits lost packets (SendAgain), and then sends new packets (Serve), which

@@ -11,7 +11,8 @@ import "gobtl/btl/internal/peer"
 //   - A fragment that fits into one packet but is too large for the command channel is posted
 //     immediately if the endpoint has at most two packets in flight.
 //   - Small fragments that are sent after a single small fragment share a packet. A packet of
-//     several small fragments is sent in the present or at the beginning of the next Progress.
+//     several small fragments is sent in the present call of Progress, or at the beginning of the
+//     next call.
 //   - Fragments that fit into one packet but are too large to share a packet are posted in batches,
 //     the last batch by the next call of Progress.
 //   - A fragment that is not sent in one of the ways above joins the endpoint's queue, an urgent

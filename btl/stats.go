@@ -18,7 +18,7 @@ type Counter = stats.Counter
 // exactly one of the counters from CntRecvFrag to CntRecvErrors.
 const (
 	CntSendsFast = stats.CntSendsFast // sends posted inside Send
-	// CntSendsPacked counts sends that were put into a shared packet inside Send.
+	// CntSendsPacked counts fragments that Send itself has put into a shared packet.
 	CntSendsPacked = stats.CntSendsPacked
 	// CntSendsQueued counts sends that went through the endpoint's queue.
 	CntSendsQueued  = stats.CntSendsQueued
@@ -94,9 +94,9 @@ const (
 	// CntRecordsDropped counts fragments that were dropped although the shared packet that contained
 	// them was accepted.
 	CntRecordsDropped = stats.CntRecordsDropped
-	// CntLanded counts chunks that the provider received directly into their final memory.
+	// CntLanded counts chunks that the provider received directly into their destination buffer.
 	CntLanded = stats.CntLanded
-	// CntLandedPut counts chunks of puts that the provider received directly into their target.
+	// CntLandedPut counts chunks of puts that the provider received directly into the target region.
 	CntLandedPut = stats.CntLandedPut
 	// CntKeptPackets counts fragments that handlers have kept in the packet buffer, without a copy.
 	CntKeptPackets = stats.CntKeptPackets

@@ -10,8 +10,8 @@ import (
 )
 
 // Collector is a prometheus.Collector for the counters of one module, or of all links of a Node. A
-// Collector must be registered only once with each registry. If one registry has Collectors of
-// several modules, the labels of these Collectors must differ.
+// Collector must be registered only once with each registry. If one registry has several
+// Collectors, the labels of the Collectors must differ.
 type Collector struct {
 	snapshots func() map[string]btl.Stats // by the value of the label "link"
 	links     bool                        // the metrics have the label "link"

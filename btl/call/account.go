@@ -21,8 +21,8 @@ type account struct {
 	slot     chan struct{}
 }
 
-// If an answer belongs to a stream, the method "count" adds d to the counters of the stream, and
-// otherwise to the counters of the peer. The caller holds runMu.
+// The method "count" adds the changes in the argument d to the counters of the answer's stream or,
+// if the answer belongs to no stream, to the counters of the peer. The caller holds runMu.
 func (n *Node) count(of *account, d load) {
 	s := of.kept.stream
 	if s == nil {
@@ -36,8 +36,8 @@ func (n *Node) count(of *account, d load) {
 	}
 }
 
-// The method "admit" counts an answer of an Inline towards the limits on answers, and returns what
-// it has counted. If the limits do not allow the answer, the method "admit" returns the zero
+// The method "admit" counts an answer of an Inline towards the limits on answers, and returns the
+// account of the answer. If the limits do not allow the answer, the method "admit" returns the zero
 // account.
 func (n *Node) admit(peer *btl.Endpoint, bytes int64) account {
 	n.runMu.Lock()

@@ -22,7 +22,8 @@ type caller struct {
 	owed     []owed                        // queued answers, for lack of resources
 	paying   bool                          // a goroutine sends the queued answers
 	gone     bool                          // the endpoint has ended
-	// Up to freeCalls running calls, and up to freeRequestBytes of their requests, do not count.
+	// Up to freeCalls running calls of the peer, and up to freeRequestBytes of their requests, do not
+	// count towards the limits for all peers.
 	freeCalls        int
 	freeRequestBytes int64
 }
@@ -49,7 +50,7 @@ func (l *load) add(d load) {
 	l.unackedBytes += d.unackedBytes
 }
 
-// The method "inTotal" returns the number of calls that counts towards Total.
+// The method "inTotal" returns the number of calls that count towards Config.Total.
 func (l *load) inTotal() int { return l.running + l.ended }
 
 // The method "add" adds the argument d, whose fields can be negative, to the counts of a peer, of
@@ -66,10 +67,11 @@ func (n *Node) add(c *caller, d load) {
 	n.counted.add(more)
 }
 
-// The method "more" returns by how much the counted part of a peer's load grows if the load grows
-// by d. A resource does not count as long as the peer is within its allowance. If allowances
-// counted, one host with many peers could use up the limits for all peers by allowances alone.
-// All peers together use less than twice a limit, and one allowance for each peer.
+// The method "more" returns the growth of the counted part of a peer's load if the load grows by d.
+// While a peer is within its allowance for a resource, its use of the resource does not count
+// towards the limit for all peers. If allowances counted, one host with many peers could use up the
+// limit for all peers by allowances alone. All peers together use less than twice a limit, plus one
+// allowance for each peer.
 func (c *caller) more(d load) load {
 	l := c.load
 	l.add(d)
@@ -92,11 +94,11 @@ func (c *caller) more(d load) load {
 	return l
 }
 
-// mayShare reports whether a host is allowed to use "more" of a resource, such as running calls,
-// that has a limit for all peers together. The argument "all" of mayShare is the counted amount of
-// all peers, and the argument "host" is the counted amount of the peers of the host. If the sum of
-// all peers would exceed the limit, the host is allowed to use at most 2*limit-all, so that one
-// host with many peers cannot exclude other hosts. If "more" is 0, the peer is within its
+// mayShare reports whether a host is allowed to use the additional amount "more" of a resource,
+// such as running calls, whose limit all peers share. The argument "all" of mayShare is the counted
+// amount of all peers, and the argument "host" is the counted amount of the peers of the host. If
+// the sum of all peers would exceed the limit, the host is allowed to use at most 2*limit-all, so
+// that one host with many peers cannot exclude other hosts. If "more" is 0, the peer is within its
 // allowance, and mayShare returns true.
 func mayShare[T int | int64](all, host, more, limit T) bool {
 	return more <= 0 || all+more <= limit || host+more <= 2*limit-all
@@ -122,28 +124,28 @@ const (
 	owedOverheadBytes = 64
 )
 
-// The allowance of a peer does not count towards the limits for all peers together. The peer has
-// its allowance even if these limits are reached. A peer without running requests can send one
-// request of at most smallBytes, unless handlers of ended endpoints of the same host are running. A
-// peer can have freeAnswerBytes of answers, so that a peer with at most smallBytes of
-// unacknowledged answers can get one more answer of at most smallBytes, and owedFree answers can be
-// queued besides.
+// The allowance of a peer does not count towards the limits for all peers together, and remains
+// available when these limits are reached. A peer without running requests can send one request of
+// at most smallBytes, unless handlers of ended endpoints of the same host are running. The
+// allowance for answers is freeAnswerBytes, which is enough for at most smallBytes of
+// unacknowledged answers, one more answer of at most smallBytes, and owedFree queued answers.
 const (
 	smallBytes      = 64 << 10
 	freeAnswerBytes = 2*smallBytes + owedFree*owedOverheadBytes
 )
 
-// Sent answers do not count towards AnswerBytes while they are at most unackedFree bytes together
-// (the last answers of one stream), or at most unackedFreeCount answers. Because some sent answers
-// do not count, a peer can begin its next call or stream before its acknowledgement of the latest
-// answer has arrived.
+// The unacknowledged answers to a peer do not count towards AnswerBytes if they have at most
+// unackedFree bytes together (the last answers of one stream), or if their number is at most
+// unackedFreeCount. Because some unacknowledged answers do not count, a peer can begin its next
+// call or stream before its acknowledgement of the latest answer has arrived.
 const (
 	unackedFree      = streamWindow * streamAnswerBytes
 	unackedFreeCount = 1
 )
 
 // The method "against" returns the number of answer bytes of one peer that count towards the limit
-// AnswerBytes. The answers of ended streams count, and the answers of open streams do not.
+// AnswerBytes. The answers of ended streams count towards AnswerBytes, and the answers of open
+// streams do not.
 func (c *caller) against() int64 {
 	l := c.load
 	l.add(c.streamed)
@@ -196,8 +198,8 @@ func (n *Node) host(name string) *callerHost {
 const callsKept = 16
 
 // If no call or answer of a peer is pending, the method "forget" frees unneeded memory of the
-// peer's state. If, in addition, the peer's endpoint has ended, the method "forget" deletes the
-// whole state. The calling function holds runMu.
+// peer's state. If the peer's endpoint has ended, and no call or answer of the peer is pending, the
+// method "forget" deletes the whole state. The calling function holds runMu.
 func (n *Node) forget(peer *btl.Endpoint) {
 	c := n.callers[peer]
 	if c == nil || len(c.calls) > 0 || c.inTotal() > 0 || c.sending > 0 || len(c.owed) > 0 ||
@@ -280,7 +282,8 @@ func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte, of account,
 // buffer is free, a goroutine of the Node sends the answer later. If the limits do not allow the
 // answer, the method "reply" sends the status statusRoom instead. If the limits do not even allow a
 // queued status, the method "reply" ends the endpoint, because the caller of a lost answer would
-// wait for ever. An endpoint within its allowance does not end in this way.
+// wait for ever. The method "reply" does not end the endpoint of a peer that is within its
+// allowance.
 func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 	var of account
 	if len(body) > packetBytesMin {

@@ -111,7 +111,8 @@ func (n *Node) note(id uint64, q *question) {
 	asked[id] = q
 }
 
-// The method "drop" removes a call whose request was not sent from the table of waiting calls.
+// If the request of a call was not sent, the method "drop" removes the call from the table of
+// waiting calls.
 func (n *Node) drop(id uint64, q *question) {
 	asked := n.asked[q.peer]
 	if delete(asked, id); len(asked) == 0 {
@@ -120,16 +121,16 @@ func (n *Node) drop(id uint64, q *question) {
 }
 
 // leftMs converts the time until the caller's deadline to milliseconds, rounded up, and adds one
-// thousandth. The caller thus times out before the handler, even if the clock of the server runs
-// slightly faster than the clock of the caller.
+// thousandth. Because of the added thousandth, the caller times out before the handler even if the
+// clock of the server runs slightly faster than the clock of the caller.
 func leftMs(left time.Duration) uint32 {
 	ms := max(left, 0) / time.Millisecond
 	return uint32(min(ms+ms/1000+1, math.MaxUint32))
 }
 
-// The method "withdraw" removes a call whose caller has stopped waiting from the table of waiting
-// calls. If the argument "cancel" is true, a cancel message is sent to the server. The result of
-// the method "withdraw" is false if the Runner has ended, and otherwise true.
+// When the caller of a call has stopped waiting, the method "withdraw" removes the call from the
+// table of waiting calls. If the argument "cancel" is true, a cancel message is sent to the server.
+// The result of the method "withdraw" is false if the Runner has ended, and otherwise true.
 //
 // The cancel message is sent only after the server has acknowledged the request, because a cancel
 // message that arrives before its request has no effect.

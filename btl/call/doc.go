@@ -1,6 +1,6 @@
 // Package call implements remote procedure calls over a runner.Runner. Methods have numbers or
-// names. The client sends its deadline and its cancellation of a call to the server. Package call
-// is an example of a layer on top of the transport, and uses only public API.
+// names. The client tells the server the deadline of each call, and whether the call was cancelled.
+// Package call is an example of a layer on top of the transport, and uses only public API.
 //
 //	client                                          server
 //	Call -- Await ------------------- request -> Inline, or a Handler on its own goroutine
@@ -24,14 +24,14 @@
 // peer has acknowledged the request of that call or stream.
 //
 // The resources of a Node that each peer can use are limited. Config limits the calls (Concurrent,
-// Total), the bytes of requests, both running and sent but not acknowledged (RequestBytes), and the
-// bytes of answers that the peer has not acknowledged (AnswerBytes). For an open stream, a server
-// stores at most 2 MiB of the answer, of which at most 1 MiB is sent but not acknowledged. The
-// part of the answer that is unacknowledged at the end of the stream then counts towards
-// AnswerBytes and Total. For each peer, at most 1024 answers of handlers with goroutines, and at
-// most 32,768 answers that are made without a goroutine, can wait until the transport accepts them.
+// Total), the bytes of requests that are running or unacknowledged (RequestBytes), and the bytes of
+// answers that the peer has not acknowledged (AnswerBytes). For an open stream, a server stores at
+// most 2 MiB of the answer, of which at most 1 MiB is sent but not acknowledged. The part of the
+// answer that is unacknowledged at the end of the stream then counts towards AnswerBytes and Total.
+// For each peer, at most 1024 answers of handlers with goroutines, and at most 32,768 answers that
+// are made without a goroutine, can wait until the transport accepts them.
 //
-// Any goroutine may use a Node after its Runner was created. Start creates a Runner for a Node that
-// is the only layer of its module. If a Node shares its module with other layers, such as a
+// A Node is safe for concurrent use after its Runner was created. Start creates a Runner for a Node
+// that is the only layer of its module. If a Node shares its module with other layers, such as a
 // queue.Queue or a conn.Node, pass the Layer of each of them to runner.New.
 package call

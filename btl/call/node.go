@@ -58,16 +58,16 @@ type Config struct {
 	// AnswerBytes.
 	Concurrent int
 	// Total is the maximum number of calls of all peers together whose handlers run on goroutines, 1
-	// to 1<<23. A Total of 0 means eight times Concurrent. When the number of counted calls of all
-	// peers reaches Total, the peers of one host can have at most 2*Total minus this number of counted
-	// calls. Each unacknowledged answer of an ended stream counts as one call of the host, but at most
-	// 16 for each stream. When a peer opens a stream, 16 of the calls as which its ended streams count
-	// do not count. A call whose endpoint has ended counts for the host until its handler returns.
-	// Every peer can have one running call, which does not count while it is the peer's only one,
-	// unless handlers of ended endpoints of the same host are running. All peers together thus have
-	// less than 2*Total running calls, and one more for each peer. If a peer has an open stream, or if
-	// its ended streams count as more than 16 calls, the limit on the calls of all peers is seven
-	// eighths of Total, instead of Total, for the next stream of this peer.
+	// to 1<<23. A Total of 0 means eight times Concurrent. When all peers together have N counted
+	// calls, and one more would exceed Total, the peers of one host can have at most 2*Total - N
+	// counted calls. Each unacknowledged answer of an ended stream counts as one call of the host, up
+	// to 16 calls for each stream. When a peer opens a stream, up to 16 of the calls of its ended
+	// streams do not count. A call whose endpoint has ended counts for the host until its handler
+	// returns. A peer's only running call is always allowed and does not count, unless handlers of
+	// ended endpoints of the same host are running. All peers together have less than 2*Total running
+	// calls, plus one for each peer. For a new stream of a peer that has an open stream, or whose
+	// ended streams count as more than 16 calls, the limit on the calls of all peers is seven eighths
+	// of Total.
 	Total int
 	// RequestBytes is the maximum size, in total, of the requests of one peer whose handlers run on
 	// goroutines, 1 to 1<<40. A RequestBytes of 0 means 64 MiB. A call fails with ErrBusy if its
@@ -77,32 +77,34 @@ type Config struct {
 	// request would raise this sum above 8*RequestBytes, the Node accepts the new request only if the
 	// requests of the same host, with the new request, have at most 16*RequestBytes - R bytes. A peer
 	// without a running request can always send one request of at most 64 KiB, unless handlers of
-	// ended endpoints of the same host are running. The requests of a peer do not count towards R
-	// while they have at most these 64 KiB. All requests together thus have at most 16*RequestBytes,
-	// and 64 KiB for each peer.
+	// ended endpoints of the same host are running. The running requests of a peer count towards R
+	// (those of all peers) only while they exceed 64 KiB together. All running requests together have
+	// at most 16*RequestBytes, plus 64 KiB for each peer.
 	//
 	// RequestBytes, or 1 MiB if RequestBytes is less, is also the limit S for the requests that this
 	// Node has sent to one peer, and that the peer has not acknowledged. A request of at most 1 KiB
-	// does not count. At the limit S, a further Call waits, and a request larger than S is sent alone.
-	// The limit for the requests to all peers together is 8*S. While the unacknowledged requests to
-	// all peers have U bytes, Call waits until the requests to the same host have less than 16*S - U
-	// bytes, or until the host has no counted requests. The size of the new request does not matter.
-	// The requests to a peer do not count towards U while they have at most 64 KiB.
+	// does not count towards the limit S. A Call waits while its request and the unacknowledged
+	// requests to the peer together exceed S, but a request larger than S is sent when no other
+	// request to the peer is unacknowledged. The limit for the unacknowledged requests to all peers
+	// together is 8*S. While the unacknowledged requests to all peers have U bytes, Call waits until
+	// the requests to the same host have less than 16*S - U bytes, or until the host has no counted
+	// requests. The size of the new request does not matter. The unacknowledged requests to a peer
+	// count towards U (those to all peers) only while they exceed 64 KiB together.
 	RequestBytes int64
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
 	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, new
 	// calls fail with ErrBusy, and the server replaces the answers of running calls by ErrAnswerRoom.
-	// Because acknowledgements arrive late, the answers that were sent and not acknowledged do not
-	// count if there is only one of them, or if they have at most 1 MiB together. Answers of at most 1
-	// KiB count only until they are sent. The limit for the answers to all peers together is
-	// 8*AnswerBytes. When the unacknowledged answers to all peers have A bytes, and a new answer would
-	// raise this sum above 8*AnswerBytes, the Node sends the new answer only if the answers to the
-	// same host, with the new answer, have at most 16*AnswerBytes - A bytes. The answers to a peer do
-	// not count towards A while they have at most 132 KiB, of which 4 KiB are for the bookkeeping of
-	// answers that wait. A peer with at most 64 KiB of unacknowledged answers can thus always get one
-	// more answer of at most 64 KiB. All answers together have at most 16*AnswerBytes, and 132 KiB for
-	// each peer. The answers of ended streams do not count towards A: they have at most 128 KiB for
-	// each call as which they count towards Total.
+	// Sent but unacknowledged answers do not count towards AnswerBytes if there is only one of them,
+	// or if they have at most 1 MiB together. Answers of at most 1 KiB count only until they are sent.
+	// The limit for the answers to all peers together is 8*AnswerBytes. When the unacknowledged
+	// answers to all peers have A bytes, and a new answer would raise this sum above 8*AnswerBytes,
+	// the Node sends the new answer only if the answers to the same host, with the new answer, have at
+	// most 16*AnswerBytes - A bytes. The unacknowledged answers to a peer count towards A (those to
+	// all peers) only while they exceed 132 KiB, of which 4 KiB are for the bookkeeping of queued
+	// answers. A peer with at most 64 KiB of unacknowledged answers can always get one more answer of
+	// at most 64 KiB. All answers together have at most 16*AnswerBytes, plus 132 KiB for each peer.
+	// The answers of ended streams, of at most 128 KiB each, count as calls towards Total instead of
+	// counting towards A.
 	AnswerBytes int64
 	// MessageBytes is the maximum size of a request or answer that this Node accepts, 1<<18 to 1<<31
 	// bytes. A MessageBytes of 0 means the largest of RequestBytes, AnswerBytes and 64 MiB, but at
@@ -341,7 +343,7 @@ func (n *Node) Layer() runner.Layer {
 }
 
 // Handle registers the handler h for a method with a number, or removes the method's handler if h
-// is nil. Any goroutine may call Handle at any time.
+// is nil. Handle can be called at any time, and is safe for concurrent use.
 func (n *Node) Handle(method uint16, h Handler) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -352,9 +354,9 @@ func (n *Node) Handle(method uint16, h Handler) {
 }
 
 // HandleName registers the handler h for a method that has a name instead of a number, or removes
-// the method's handler if h is nil. Any goroutine may call HandleName at any time. The name of a
-// method has 1 to 255 bytes, and is part of each request. HandleName returns ErrMethod if the name
-// is empty or too long.
+// the method's handler if h is nil. HandleName can be called at any time, and is safe for
+// concurrent use. The name of a method has 1 to 255 bytes, and is part of each request. HandleName
+// returns ErrMethod if the name is empty or too long.
 func (n *Node) HandleName(name string, h Handler) error {
 	if len(name) < 1 || len(name) > nameBytesMax {
 		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", ErrMethod, len(name), nameBytesMax)
@@ -368,7 +370,7 @@ func (n *Node) HandleName(name string, h Handler) error {
 }
 
 // HandleInline registers the inline handler h for a method with a number, or removes the method's
-// handler if h is nil. Any goroutine may call HandleInline at any time.
+// handler if h is nil. HandleInline can be called at any time, and is safe for concurrent use.
 func (n *Node) HandleInline(method uint16, h Inline) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

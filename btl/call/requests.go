@@ -5,27 +5,28 @@ import (
 	"gobtl/internal/byhost"
 )
 
-// Call copies a request. If the request is larger than a packet, the transport keeps the copy until
-// the peer has acknowledged the request, even if the caller has stopped waiting. A Node counts the
-// bytes of these requests, so that a peer that acknowledges slowly cannot make the Node store more
-// and more requests. A call whose request would exceed a limit waits without a copy, because the
-// function given to AwaitFor returns btl.ErrAgain. The Runner tries the waiting calls for each
-// endpoint again.
+// Call copies a request. The transport keeps the copy of a request that is larger than a packet
+// until the peer has acknowledged the request, even if the caller has stopped waiting. A Node
+// counts the bytes of unacknowledged requests, so that a peer that acknowledges slowly cannot make
+// the Node store more and more requests. If a request would exceed a limit, the function given to
+// AwaitFor returns btl.ErrAgain before it copies the request, and the Runner calls this function
+// again later.
 
 // The type "unackedRequests" counts the bytes of the requests that were sent and have neither been
-// acknowledged nor refused. Only the goroutine that drives the module may use it.
+// acknowledged nor refused. Only the goroutine that drives the module may use the type
+// "unackedRequests".
 type unackedRequests struct {
 	hostOf func(*btl.Endpoint) string // Endpoint.PeerHost
 	most   int64                      // unacknowledged bytes to one peer
 	bound  byhost.Bound               // for all peers
-	// The Holder of a peer exists from the first large request to the peer until its endpoint has
-	// ended.
+	// The field "to" contains the Holder of a peer (the count of its unacknowledged bytes) from the
+	// first large request to the peer until its endpoint has ended.
 	to map[*btl.Endpoint]*byhost.Holder
 }
 
-// newUnackedRequests makes the counts with the limit "most" for one peer, in bytes, and
-// totalFactor times the limit for all peers together. The requests to a peer do not count towards
-// the limit for all peers while they have at most smallBytes.
+// newUnackedRequests returns counts with a limit of "most" bytes for one peer, and of
+// totalFactor*most bytes for all peers together. The requests to a peer do not count towards the
+// limit for all peers while they have at most smallBytes.
 func newUnackedRequests(most int64) unackedRequests {
 	return unackedRequests{
 		hostOf: (*btl.Endpoint).PeerHost, most: most,
@@ -36,9 +37,8 @@ func newUnackedRequests(most int64) unackedRequests {
 // mayAsk reports whether the limits on unacknowledged requests allow one more request of the given
 // size to a peer. A request of at most packetBytesMin bytes counts towards no limit. A request to
 // an ended endpoint is allowed, because it fails at once. The unacknowledged requests to one peer
-// have at most u.most bytes, but a request larger than u.most may be the only one. All other
-// requests are allowed while the host of the peer has not used its share of the limit for all
-// peers.
+// have at most u.most bytes, but a single request may be larger. Within the limit for one peer, a
+// request is allowed while the peer's host has not used its share of the limit for all peers.
 func (u *unackedRequests) mayAsk(peer *btl.Endpoint, bytes int) bool {
 	if bytes <= packetBytesMin || peer.Err() != nil {
 		return true

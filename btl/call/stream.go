@@ -24,8 +24,8 @@ import (
 //	end, if it has not come to that -------> the handler's context ends
 //
 // A slow reader delays the writer, and neither side stores more than streamWindow chunks of one
-// direction of a stream. If the answer to a pull has more bytes than one chunk may have, the client
-// drops the answer and ends the stream.
+// direction of a stream. If the answer to a pull (a call that requests a chunk) is larger than a
+// chunk may be, the client drops the answer and ends the stream.
 //
 // The columns of the table below are the offset, the size in bytes, and the meaning of a field in a
 // request that belongs to a stream.
@@ -62,8 +62,8 @@ const (
 	streamMsgBytes    = streamHeadBytes + streamChunk
 	streamAnswerBytes = 1 + streamChunk
 	// If a client makes no call of a stream for streamFirstMax after the stream was opened, the server
-	// ends the stream. After the first call, the server ends no stream for lack of calls: while a
-	// client writes slowly what it has received, no call of its stream is pending.
+	// ends the stream. After the first call, the server never ends a stream for lack of calls, because
+	// a client makes no calls while it slowly writes received bytes to their destination.
 	streamFirstMax = 30 * time.Second
 )
 
@@ -194,7 +194,8 @@ func (t *turns) pass() {
 }
 
 // HandleStream registers the handler h for calls of a method with CallStream, or removes the
-// method's handler if h is nil. Any goroutine may call HandleStream at any time.
+// method's handler if h is nil. HandleStream can be called at any time, and is safe for concurrent
+// use.
 func (n *Node) HandleStream(method uint16, h StreamHandler) {
 	if h == nil {
 		n.Handle(method, nil)

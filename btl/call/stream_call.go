@@ -83,9 +83,9 @@ type streamCall struct {
 
 // giveUp starts a goroutine that tells the server that the client has abandoned the stream, and
 // does not wait for this goroutine. The goroutine waits until the transport accepts the message or
-// the endpoint has ended, and ignores the server's answer. This wait has no time limit, because the
-// server keeps the stream until the message has arrived or the endpoint has ended. If the client's
-// Node is closed, the server may keep the stream until the endpoint ends.
+// the endpoint has ended, and ignores the server's answer. The goroutine waits without a time
+// limit, because the server keeps the stream until the message has arrived or the endpoint has
+// ended. If the client's Node is closed, the server may keep the stream until the endpoint ends.
 func (c *streamCall) giveUp() {
 	n := c.n
 	if !n.begins() {

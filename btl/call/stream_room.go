@@ -6,13 +6,13 @@ import "gobtl/btl"
 // returns false if the limits do not allow the stream. The call that opens the stream does not use
 // the reservation, and ends before the client makes the next call of the stream. If the Node has no
 // running call, and no unacknowledged answer of an ended stream, the stream is accepted regardless
-// of the limits. One eighth of Total is reserved
-// for calls outside of streams, and for the first stream of each peer. When the limit for all peers
-// is reached, mayShare decides whether the host of the peer can have one more stream, so that the
-// streams of one host do not exclude other hosts. Of the calls and answers of the peer's ended
-// streams, streamCalls do not count here, because the last answers of an honest peer's latest
-// stream are often unacknowledged when the peer opens its next stream. With these streamCalls, the
-// count of all peers can exceed the limit by one stream.
+// of the limits. One eighth of Total is reserved for calls outside of streams, and for the first
+// stream of each peer. When the limit for all peers is reached, mayShare decides whether the host
+// of the peer can have one more stream, so that the streams of one host do not exclude other hosts.
+// When a peer opens a stream, up to streamCalls calls and answers of its ended streams do not
+// count, because the last answers of an honest peer's latest stream are often unacknowledged at
+// that time. Because some calls of ended streams do not count, the calls of all peers can exceed
+// the limit by one stream.
 func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -43,8 +43,8 @@ func (n *Node) mayReserve(c *caller) bool {
 }
 
 // The method "unreserve" ends the reservation of a completed stream. The calls and answers of the
-// stream that have not ended still count, because a client that accepts no answers could otherwise
-// open one stream after the other.
+// completed stream that have not ended still count towards the limits, because a client that
+// accepts no answers could otherwise open one stream after the other.
 func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
@@ -57,9 +57,9 @@ func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 }
 
 // The method "settle" counts the calls and answers of an ended stream that have not ended, and
-// returns the change of this count. The count has the same unit as the reservation of the stream,
-// and is never larger. An answer occupies the place of its call until the transport has accepted
-// the answer, and is unacknowledged afterwards. The calling function holds Node.runMu.
+// returns the change of this count. The count is at most streamCalls, the number of calls that were
+// reserved for the stream. An answer occupies the place of its call until the transport has
+// accepted the answer, and is unacknowledged afterwards. The calling function holds Node.runMu.
 func (r *streamRoom) settle() (change int) {
 	left := 2*streamWindow + 1 + r.unacked
 	for _, free := range r.free {

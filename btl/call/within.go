@@ -30,7 +30,7 @@ func handleStream(s *stream, h StreamHandler, peer *btl.Endpoint) error {
 
 // InHandler reports whether the caller runs inside a Handler or a StreamHandler of this Node, so
 // that Close would wait for its own caller. While a handler of this Node runs, InHandler returns
-// true even inside a handler of another Node. Any goroutine may call InHandler.
+// true even inside a handler of another Node. InHandler is safe for concurrent use.
 func (n *Node) InHandler() bool {
 	n.runMu.Lock()
 	running := n.load.running

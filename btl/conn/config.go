@@ -7,7 +7,7 @@ import (
 	"gobtl/btl"
 )
 
-// The errors below can be tested with errors.Is. The methods of a Conn wrap these errors in a
+// The errors below can be tested with errors.Is, and the methods of a Conn wrap them in a
 // net.OpError.
 var (
 	// ErrConfig means that a configuration value is out of its range.
@@ -54,14 +54,15 @@ type Config struct {
 	// WindowBytesMax of 0 means 16 times WindowBytes, limited to TotalBytes if TotalBytes is set. The
 	// window of a Conn grows if the sender has filled it and the application has read all received
 	// bytes. While more than eight Conns of the Node transfer data, their windows do not grow, and
-	// grown windows shrink. To decide about a window, the Node does not count Conns that transfer much
-	// less than the Conn of this window. The Node counts at most two Conns of each other host.
+	// grown windows shrink. When the Node decides about the growth of a Conn's window, it does not
+	// count Conns that transfer much less data than this Conn, and counts at most two Conns of each
+	// other host.
 	WindowBytesMax int
 	// GrowthBytes is the maximum growth of the windows of all Conns together, at most 1<<40 bytes. A
 	// GrowthBytes of 0 means 512 times WindowBytes. In one step, the window of a Conn can grow by at
-	// most a quarter of those bytes of GrowthBytes that no window has used. The windows of all Conns
-	// with one host together can grow by about (GrowthBytes-n)/2 bytes if the windows of all other
-	// Conns have grown by n bytes.
+	// most a quarter of the unused part of GrowthBytes. The windows of all Conns with one host
+	// together can grow by about (GrowthBytes-n)/2 bytes if the windows of all other Conns have grown
+	// by n bytes.
 	GrowthBytes int64
 	// ConnsMax limits both the number of Conns that one peer opens, and the number of Conns that this
 	// side opens to one peer. The range of ConnsMax is 1 to 1<<20. A ConnsMax of 0 means 1024. An
@@ -77,9 +78,9 @@ type Config struct {
 	Backlog int
 	// GoneBytes is the maximum memory, at most 1<<40 bytes, for ended Conns with unread bytes, closed
 	// Conns with unsent bytes, and Conns whose Dial failed before the peer answered. A GoneBytes of 0
-	// means 64 times WindowBytes. A Conn counts towards GoneBytes with 4096 bytes plus the size of its
-	// buffer. When GoneBytes is exceeded, the Node finds the host whose Conns count most towards
-	// GoneBytes, and drops the buffered bytes of the oldest of them. If the Node drops the unread
+	// means 64 times WindowBytes. A Conn counts towards GoneBytes as 4096 bytes plus the size of its
+	// buffer. When GoneBytes is exceeded, the Node drops the buffered bytes of the oldest ended or
+	// closed Conns of the host whose Conns count most towards GoneBytes. If the Node drops the unread
 	// bytes of an ended Conn, Reads of this Conn return the error that has ended it. If the Node drops
 	// the unsent bytes of a closed Conn, Reads at the peer return ErrReset.
 	GoneBytes int64

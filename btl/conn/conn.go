@@ -109,9 +109,9 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 // A Write that is not part of a burst sends its bytes before it returns. A Write of at most 4 KiB
 // that begins within 10 us after the end of the previous Write is part of a burst, and its bytes
 // are buffered. The buffered bytes are sent when the writing goroutine blocks, when another CPU is
-// idle, when 64 KiB are buffered, or at a Write more than 50 us after the first buffered Write.
-// Buffered bytes never wait for a timer or an acknowledgement. After SetNoDelay(true), each Write
-// sends its bytes before it returns.
+// idle, when 64 KiB are buffered, or at a Write that begins more than 50 us after the first
+// buffered Write. Buffered bytes never wait for a timer or an acknowledgement. After
+// SetNoDelay(true), each Write sends its bytes before it returns.
 //
 // Even if Write returns an error, it returns the number of bytes written. The errors of Write,
 // wrapped in a net.OpError, are os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, and the error
@@ -156,15 +156,16 @@ func (q *request) write(_ *btl.Module, w runner.Waker) error {
 }
 
 // Close closes both directions, but does not wait. After Close, the bytes of all earlier Writes are
-// still sent, and all unread bytes are dropped. Pending and later calls of the Conn return
-// net.ErrClosed.
+// still sent, and all unread bytes are dropped. After Close, pending and later calls of the Conn
+// return net.ErrClosed.
 //
 // After Close, the Node drops unsent bytes if the peer's window stays full for one minute, or for
-// btl.Config.PeerTimeout if that is longer. While the peer has not acknowledged all sent bytes, the
-// Node waits ten times as long for the next acknowledgement. After Close, the Node also drops
-// unsent bytes if closed Conns with unsent bytes need more memory than Config.GoneBytes permits. If
-// bytes were dropped, the peer's Reads return the bytes that have arrived, and then ErrReset
-// instead of io.EOF.
+// btl.Config.PeerTimeout if that is longer. While sent bytes of a closed Conn are unacknowledged,
+// the Node drops unsent bytes only after ten minutes (or ten times btl.Config.PeerTimeout if that
+// is longer) without an acknowledgement or a larger window. After Close, the Node also drops unsent
+// bytes if closed Conns with unsent bytes need more memory than Config.GoneBytes permits. If bytes
+// were dropped, the peer's Reads return the bytes that have arrived, and then ErrReset instead of
+// io.EOF.
 func (c *Conn) Close() error { return c.do("close", c.close) }
 
 // CloseWrite ends the stream to the peer. The peer's Reads return all bytes written before

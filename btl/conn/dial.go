@@ -20,8 +20,8 @@ import (
 //
 // If the backlog of the peer's Listener is full, Dial repeats its attempt until ctx ends. If ctx
 // has no deadline, Dial repeats its attempt for at most btl.Config.HandshakeTimeout. The pauses
-// between the attempts grow from a few milliseconds to one second. After the last attempt Dial
-// returns ErrBacklog, joined with the error of ctx if ctx has ended.
+// between the attempts of Dial grow from a few milliseconds to one second. After the last attempt
+// Dial returns ErrBacklog, joined with the error of ctx if ctx has ended.
 func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Conn, error) {
 	began, full := sinceStart(), false
 	for tries := 1; ; tries++ {

@@ -44,6 +44,6 @@
 // ends. Calls that wait for a dead peer fail after btl.Config.PeerTimeout, or after up to
 // btl.Config.KeepAlive more if no packets are in flight to the peer.
 //
-// Any goroutine may call all methods of this package. Only the goroutine that drives the module
-// accesses the state of a Conn.
+// After the Runner has started, all methods of this package are safe for concurrent use. Only the
+// goroutine that drives the module accesses the state of a Conn.
 package conn

@@ -2,32 +2,34 @@ package conn
 
 import "slices"
 
-// Bytes are early if they arrive while earlier bytes of the stream are missing. Early bytes are
-// stored in the ring buffer if the peer has sent enough bytes for a ring buffer that reaches them.
-// Otherwise each early message is copied, and the copy moves to the ring buffer when no byte before
-// it is missing any more. A peer that sends one byte at the end of its window therefore causes no
-// ring buffer of the size of the window.
+// Bytes are early if they arrive while earlier bytes of the stream are missing. An early message is
+// stored in the ring buffer if it fits into the present ring buffer, or into a ring buffer of at
+// most twice as many bytes as the peer has sent so far. Any other early message is copied, and the
+// copy moves to the ring buffer when no byte before it is missing any more. Because of the copies,
+// a peer that sends one byte at the end of its window does not cause the allocation of a ring
+// buffer of the size of the window.
 //
 //	|<--------- ring ---------->|           copies        copies
 //	|=== unread ====|  gap  |===|    gap    |==|=|  gap   |=|==|
 //	read            next    early[0]        early[1]      early[2]
 //
-// The ring buffer may reach an early message if it needs at most twice as many bytes for that as
-// the peer has sent so far. The ring buffer and the copies of a Conn together have at most as many
-// bytes as the window, and when the copies would exceed this bound, a ring buffer of the size of
-// the window replaces them (see the method "enlarge"). The size of the ring buffer is thus at most
-// the sum of ringBytesMin, four times the bytes that the peer has sent, and costOf of each early
-// message. When half of the initial window has been received, no message is copied any more.
+// The ring buffer and the copies of a Conn together have at most as many bytes as the window, and
+// when the copies would exceed this bound, a ring buffer of the size of the window replaces them
+// (see the method "enlarge"). The size of the ring buffer is at most the sum of ringBytesMin, four
+// times the bytes that the peer has sent, and costOf of each early message. When half of the
+// initial window has been received, no message is copied any more.
 
-// messageBytes is the memory for a copied message in addition to its bytes: an object of the type
-// "message", an element of incoming.early, and up to 16 bytes by which the allocator rounds up.
+// messageBytes is the memory that a copied message needs in addition to its bytes, for an object of
+// the type "message", for an element of incoming.early, and for rounding up by at most 16 bytes in
+// the allocator.
 const messageBytes = 128
 
 // costOf returns the maximum memory for the copy of a message of the given size, which the
 // allocator rounds up by at most a quarter and 16 bytes.
 func costOf(sizeBytes int) int { return sizeBytes + sizeBytes/4 + messageBytes }
 
-// A span is a range of early bytes, of which the ring buffer and the copies have a part each.
+// A span is a range of early bytes, some of which can be in the ring buffer and the others in
+// copies.
 type span struct {
 	from, to uint64
 	copies   copyList

@@ -14,9 +14,9 @@ import (
 // window. Between two doublings of a window, the application must read at least one window of
 // bytes. While more than busyConnsMax Conns transfer data, their windows do not grow, and grown
 // windows shrink to their initial size, because more than busyConnsMax busy Conns fill the path
-// together even with small windows. In one step, a window can grow by at most a quarter of those
-// bytes of GrowthBytes that no window has used. The growth of all windows of one host together uses
-// at most as many bytes of GrowthBytes as no window has used.
+// together even with small windows. In one step, a window can grow by at most a quarter of the
+// unused part of GrowthBytes. A window does not grow if the total growth of its host's windows
+// would then exceed the unused part of GrowthBytes.
 type growth struct {
 	window uint64             // maximum number of unread bytes
 	since  uint64             // bytes read when the window last grew
@@ -29,8 +29,8 @@ type growth struct {
 }
 
 // The window of a Conn grows only while at most busyConnsMax Conns of the Node are busy (transfer
-// data). The Node counts at most busyOfHostMax Conns of each other host. The busy Conns of three
-// other hosts therefore do not prevent the growth.
+// data). The Node counts at most busyOfHostMax Conns of each other host, so that the busy Conns of
+// three other hosts do not prevent the growth of a window.
 const (
 	busyConnsMax  = 8
 	busyOfHostMax = busyConnsMax / 4
@@ -62,8 +62,8 @@ func (n *Node) enterHost(name string) *host {
 }
 
 // leaveHost subtracts one from the number of Conns with peers on a host. If no Conn is left,
-// leaveHost forgets the host and its busy Conns. A host with short Conns one after another thus
-// counts as one host.
+// leaveHost forgets the host and its busy Conns, so that a host that opens one short Conn after
+// another counts as one host.
 func (n *Node) leaveHost(h *host) {
 	if h.conns--; h.conns > 0 {
 		return
@@ -76,8 +76,8 @@ func (n *Node) leaveHost(h *host) {
 	}
 }
 
-// The type "levels" counts the Conns that receive data in an epoch. The element i is the number of
-// Conns that have received at least 2^i/busyParts of their initial window.
+// The type "levels" counts the Conns that receive data in an epoch. Element i of the type "levels"
+// is the number of Conns that have received at least 2^i/busyParts of their initial window.
 type levels [levelCount]int
 
 // The type "company" counts the Conns of a Node that receive data in the current epoch. An epoch is
@@ -90,12 +90,12 @@ type company struct {
 	before levels // value of busy at the end of the previous epoch
 }
 
-// Whether another Conn counts as busy, in the decision about the window of a Conn, depends on the
-// bytes that both receive in an epoch. If the window has its initial size, the other Conn is busy
-// with at least 1/busyFactor of the bytes of the Conn. If the window is n times as large, the other
-// Conn is busy with at least 1/(n*busyFactor) of these bytes, because the Conn with the larger
-// window may slow down the other Conn. With less than 1/busyParts of the initial window, no Conn is
-// busy.
+// In the decision about the window of a Conn C, another Conn counts as busy if it receives enough
+// bytes in an epoch, compared with the bytes that C receives. If the window of C has its initial
+// size, a Conn is busy if it receives at least 1/busyFactor of the bytes that C receives. If the
+// window of C has n times its initial size, a Conn is busy if it receives at least 1/(n*busyFactor)
+// of the bytes that C receives, because the large window of C may slow down other Conns. A Conn
+// that receives less than 1/busyParts of its initial window in an epoch is not busy.
 const (
 	epochWindows = 16
 	busyParts    = 64
@@ -115,11 +115,12 @@ func (p *company) note(h *host, g *growth, bytes int) {
 	}
 }
 
-// The method "least" returns the number of bytes for which the first element of the type "levels"
-// counts a Conn.
+// The method "least" returns the minimum number of received bytes with which a Conn counts in the
+// first element of the type "levels".
 func (p *company) least() int { return p.window / busyParts }
 
-// The method "raise" counts a Conn in more elements of the type "levels".
+// The method "raise" counts a Conn in the further elements of the type "levels" for which the Conn
+// has now received enough bytes.
 func (p *company) raise(h *host, g *growth) {
 	h.enter(p.epoch)
 	for ; g.level < levelCount && g.came >= p.least()<<g.level; g.level++ {
@@ -169,13 +170,14 @@ func (p *company) many(h *host, g *growth) bool {
 }
 
 // The method "count" returns the number of Conns that an element of the type "levels" has counted,
-// in the present epoch or in the previous epoch. The result includes all Conns with peers on the
-// host h, but at most busyOfHostMax Conns of each other host.
+// in the present epoch or in the previous epoch. The result of the method "count" includes all
+// Conns with peers on the host h, but at most busyOfHostMax Conns of each other host.
 func (p *company) count(h *host, level int) int {
 	return max(p.busy[level]+h.busy.beyond(level), p.before[level]+h.before.beyond(level))
 }
 
-// The method "beyond" returns the number of Conns of a host that the type "company" does not count.
+// The method "beyond" returns by how many the Conns of a host exceed busyOfHostMax, the maximum
+// number that the type "company" counts.
 func (l *levels) beyond(level int) int { return max(l[level]-busyOfHostMax, 0) }
 
 // limitsKept is the number of recent window limits that a Conn stores, usually enough for all

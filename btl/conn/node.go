@@ -302,8 +302,9 @@ func (c *Conn) forget() {
 	}
 }
 
-// If the Conn c counts in goneOf, uncountGone subtracts it from the number of ended Conns of its
-// peer address. A closed Conn with unsent bytes is in "gone", but does not count in goneOf.
+// uncountGone removes the Conn c from the counts of ended Conns in the map goneOf, if c is counted
+// there. Closed Conns with unsent bytes, which count towards GoneBytes too, are not counted in the
+// map goneOf.
 func (n *Node) uncountGone(c *Conn) {
 	if !c.inGoneOf {
 		return

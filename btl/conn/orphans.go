@@ -8,7 +8,7 @@ import (
 	"gobtl/btl"
 )
 
-// An orphan is a closed Conn that still has something to send, or whose Dial the peer has not
+// An orphan is a closed Conn that still has messages to send, or whose Dial the peer has not
 // answered. Without a time limit, an orphan would exist forever if its peer grants no credit. The
 // memory and the lifetime of orphans are limited, like those of TCP's orphaned sockets. When an
 // orphan is dropped, its peer gets a reset message.
@@ -23,8 +23,8 @@ type orphan struct {
 	idle int // sweeps since the progress has changed
 }
 
-// The type "progress" contains those values of a Conn that change when the peer allows or
-// acknowledges something, or when a message is sent.
+// The type "progress" contains those values of a Conn that change when the peer grants credit or
+// acknowledges a message, or when a message is sent.
 type progress struct {
 	limit, off uint64
 	inFlight   int
@@ -39,12 +39,13 @@ const (
 	orphanTimeMin = time.Minute
 	// orphanSweeps is the number of sweeps (checks of all orphans) that an orphan without a message in
 	// flight can survive without new credit. The age of an orphan is counted in sweeps instead of
-	// time. A process that was suspended therefore reads the credits that have arrived in the meantime
+	// time, so that a process that was suspended reads the credits that have arrived in the meantime
 	// before it drops orphans.
 	orphanSweeps = 4
 	// orphanSentSweeps is the number of sweeps that an orphan can survive without progress while the
-	// peer has not acknowledged all sent messages. It is ten times orphanSweeps, because a message can
-	// wait for a long time behind large messages and puts of other senders to the same peer.
+	// peer has not acknowledged all sent messages. orphanSentSweeps is ten times orphanSweeps, because
+	// a message can wait for a long time behind large messages and puts of other senders to the same
+	// peer.
 	orphanSentSweeps = 10 * orphanSweeps
 )
 

@@ -7,7 +7,8 @@ import (
 )
 
 // The type "incoming" is the state of a Conn for the direction from the peer to this side. The
-// received bytes are stored in a ring buffer, or for a while in copies (see early.go):
+// received bytes are stored in a ring buffer or, while earlier bytes are missing, in copies of
+// messages (see early.go):
 //
 //	read            next               early[0]                 told
 //	 |=== unread ====|       gap       |=========|     gap       |
@@ -82,9 +83,9 @@ func (c *Conn) store(at uint64, data []byte) {
 	}
 }
 
-// The method "enlarge" makes the ring buffer at least double, and at least as large as needed. If
-// the ring buffer and the copies would have more bytes than the window together, the ring buffer
-// gets the size of the window, and replaces the copies.
+// The method "enlarge" at least doubles the size of the ring buffer, and makes it at least the
+// argument "need". If the ring buffer and the copies would have more bytes than the window
+// together, the ring buffer gets the size of the window, and replaces the copies.
 func (c *Conn) enlarge(need int) {
 	bytes := max(2*len(c.ring), need, ringBytesMin)
 	if bytes+c.apart > int(c.window) {

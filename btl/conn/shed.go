@@ -28,8 +28,9 @@ func (n *Node) shed() {
 	n.endHolders(n.holders())
 }
 
-// endHolders ends endpoints until at most seven eighths of TotalBytes are in use. endHolders does
-// not look at the Conns of other endpoints, of which there can be tens of thousands.
+// endHolders ends endpoints until at most seven eighths of TotalBytes are in use. endHolders looks
+// only at the Conns of the endpoints that it ends, because a Node can have tens of thousands of
+// Conns.
 func (n *Node) endHolders(holders []holder) {
 	for n.held > n.cfg.TotalBytes-n.cfg.TotalBytes/8 && len(holders) > 0 {
 		most := 0
@@ -53,8 +54,9 @@ type holder struct {
 	atHost *int64 // sum of bytes of the host's holders
 }
 
-// The method "more" reports whether h is ended before o. The host with the largest receive buffers
-// loses endpoints first, and of this host the endpoint with the largest receive buffers.
+// The method "more" reports whether endHolders ends the endpoint h before the endpoint o. The host
+// with the largest receive buffers loses endpoints first, and of this host the endpoint with the
+// largest receive buffers.
 func (h holder) more(o holder) bool {
 	if h.atHost == o.atHost {
 		return h.bytes > o.bytes

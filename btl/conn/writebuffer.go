@@ -7,8 +7,8 @@ import (
 )
 
 // writeBuffer contains the bytes of small Writes that are not sent yet. The first buffered Write
-// starts a goroutine that sends the buffered bytes. A Read of any Conn of the Node, or an
-// unbuffered call of the same Conn, sends the buffered bytes without waiting for this goroutine.
+// starts a goroutine that sends the buffered bytes. A Read of any Conn of the Node sends the
+// buffered bytes at once, and so does any call of the same Conn that is not a buffered Write.
 type writeBuffer struct {
 	mu      sync.Mutex
 	shut    bool  // no Write is buffered: writing fails, or may fail
@@ -169,8 +169,8 @@ func (w *writeBuffer) unlist() {
 	w.listed = false
 }
 
-// The argument "shut" of setShut says whether later Writes are prevented from being buffered. If
-// the argument "unwanted" is true, setShut drops the buffered bytes.
+// If the argument "shut" of setShut is true, later Writes are not buffered. If the argument
+// "unwanted" is true, setShut drops the buffered bytes.
 func (w *writeBuffer) setShut(shut, unwanted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

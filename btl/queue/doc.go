@@ -1,7 +1,7 @@
 // Package queue implements messaging over a runner.Runner with a bounded queue of received messages
 // for each peer. If the receiver's queue for one sender is full, only this sender's calls of Send
-// wait. A program can call Take at any rate, whereas a message handler must not block. The package
-// uses only public API.
+// wait. A program can delay its calls of Take, whereas a message handler must not block. The
+// package uses only public API.
 //
 //	Send -- hello, once -------------------->|
 //	  |<------------------------------ limit |
@@ -29,19 +29,19 @@
 // Malformed messages are dropped silently.
 //
 // The memory that a sender uses is limited by the Config of the sender, and not by that of the
-// receiver. The unacknowledged messages to one peer use at most Config.Bytes of the sender, but a
-// single message that is larger than Config.Bytes can be sent alone. Config.TotalBytes of the
-// sender limits the unacknowledged messages to all peers. Hosts share TotalBytes: a message to a
+// receiver. The sender's Config.Bytes limits the size of the unacknowledged messages to one peer,
+// but a single message that is larger can be sent alone. The sender's Config.TotalBytes limits the
+// size of the unacknowledged messages to all peers. Because hosts share TotalBytes, a message to a
 // host without unacknowledged messages never waits for TotalBytes, even if the peers of other hosts
 // acknowledge nothing.
 //
 // The received messages of one peer use at most Config.Bytes, and the received messages of all
 // connected peers use at most Config.TotalBytes. The received messages of all ended endpoints use
-// at most Config.GoneBytes. A peer that reconnects repeatedly can make the messages of ended
-// endpoints exceed GoneBytes. A program that must not lose messages should therefore call Take in
-// time, or refuse repeated connections with btl.Module.Admit.
+// at most Config.GoneBytes, beyond which the Queue drops messages. A peer that reconnects
+// repeatedly can make the Queue drop messages of ended endpoints. A program that must not lose
+// messages should call Take in time, or refuse repeated connections with btl.Module.Admit.
 //
-// Any goroutine may use a Queue after its Runner was created. Start creates a Runner for a Queue
-// that is the only layer of its module. If several layers (Queue, call.Node, conn.Node) share a
-// module, pass the Layer of each of them to runner.New.
+// A Queue is safe for concurrent use after its Runner was created. Start creates a Runner for a
+// Queue that is the only layer of its module. If several layers (Queue, call.Node, conn.Node) share
+// a module, pass the Layer of each of them to runner.New.
 package queue

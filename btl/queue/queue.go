@@ -43,19 +43,19 @@ type Config struct {
 	// returns the messages of an aborted endpoint, unless the Queue drops them because GoneBytes is
 	// exceeded.
 	//
-	// TotalBytes also limits the size of the sent messages that all peers have not acknowledged, and
-	// the hosts of the peers share this limit. When TotalBytes is reached, Send to a peer waits unless
-	// the messages to the peers of its host use less than twice TotalBytes minus the messages to all
-	// peers. Send of one message does not wait for this limit if the messages to this host use none of
-	// it. The messages to one peer do not count towards this limit while they use at most 64 KiB, and
-	// at most a quarter of Bytes. All unacknowledged messages together use less than twice TotalBytes,
-	// these uncounted bytes, and one more message for each host. If a peer does not acknowledge, other
-	// peers of the same host can wait for it.
+	// TotalBytes also limits the size U of the unacknowledged messages to all peers together. When U
+	// reaches TotalBytes, Send to a peer waits unless the unacknowledged messages to the peer's host
+	// use less than 2*TotalBytes - U bytes. If no unacknowledged message to the peer's host counts
+	// towards U, Send does not wait for TotalBytes. The messages to one peer do not count towards U
+	// while they use at most 64 KiB, and at most a quarter of Bytes. All unacknowledged messages
+	// together use less than twice TotalBytes, plus the messages that do not count, plus one message
+	// for each host. If a peer acknowledges nothing, Sends to other peers of the same host can wait
+	// too.
 	TotalBytes int64
 	// GoneBytes is the maximum size of the messages of ended endpoints that wait for Take, at most
 	// 1<<40 bytes. A GoneBytes of 0 means eight times Bytes. Each ended endpoint counts as 4096 bytes
-	// plus its messages. When GoneBytes is exceeded, the Queue finds the host whose ended endpoints
-	// count most towards GoneBytes, and drops the messages of the oldest of them.
+	// plus its messages. When GoneBytes is exceeded, the Queue drops the messages of the oldest ended
+	// endpoints of the host whose ended endpoints count most towards GoneBytes.
 	GoneBytes int64
 }
 
@@ -313,7 +313,7 @@ func (in *inbox) held() int64 { return in.received - in.taken }
 func cost(bytes int) int64 { return int64(bytes) + overheadBytes }
 
 // The method "lost" ends the waiting Sends to an endpoint that has ended, and the Takes that wait
-// for this endpoint's messages. Take still returns the messages that were received from this
+// for this endpoint's messages. Take still returns the messages that were received from an ended
 // endpoint, except messages that the Queue drops because Config.GoneBytes is exceeded.
 func (q *Queue) lost(ep *btl.Endpoint) {
 	err := cmp.Or(ep.Err(), btl.ErrClosed)

@@ -99,8 +99,8 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 // of the peer's queue. The peer normally raises its limit only after its program has taken a
 // quarter of the window out of the queue, so a message of more than three quarters of the window
 // could wait forever. If the first waiting Send has a message of more than three quarters of the
-// window, goOn sends the peer a hello message with a number. After this hello message, the peer
-// also raises its limit when its queue is empty.
+// window, goOn sends the peer a hello message with a number. After a hello message with a number,
+// the peer also raises its limit when its queue is empty.
 func (q *Queue) goOn(s *sender) {
 	q.unacked.goOn(s, q.cfg.Bytes)
 	if len(s.waiting) > 0 && s.known && s.said != s.sent &&
@@ -182,7 +182,8 @@ func (q *Queue) send(peer *btl.Endpoint, k kind, body []byte) error {
 }
 
 // sendWith works like the method "send". If the result is btl.Queued, the function "done" is called
-// when the message is acknowledged or has failed, with the number "context" in Fragment.Context.
+// when the message is acknowledged or has failed, and the Context of its Fragment is the argument
+// "context".
 func (q *Queue) sendWith(peer *btl.Endpoint, k kind, body []byte,
 	done func(*btl.Fragment, error), context uint64,
 ) (btl.Status, error) {

@@ -10,11 +10,11 @@ import (
 	"gobtl/btl/runner"
 )
 
-// Take returns the next received message of a peer. If the argument "peer" is nil, Take returns the
-// messages of all peers. The hosts with queued messages take turns, one message each, and the peers
-// of a host share the turns of their host in the same way. If no message is queued, Take waits for
-// a message, but at most until ctx is cancelled. An arriving message ends at most one waiting Take:
-// the oldest Take of this peer or, if there is none, the oldest Take whose argument "peer" is nil.
+// Take returns the next received message of a peer, or of any peer if the argument "peer" is nil.
+// The hosts with queued messages take turns, one message each, and the peers of a host share the
+// turns of their host in the same way. If no message is queued, Take waits for a message, but at
+// most until ctx is cancelled. An arriving message ends the oldest waiting Take for its sender or,
+// if there is none, the oldest waiting Take whose argument "peer" is nil.
 //
 // Take returns the messages of an endpoint even after the endpoint has ended. If the argument
 // "peer" is an ended endpoint whose messages were all taken, Take returns the error of this
@@ -37,9 +37,9 @@ func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	return msg, err
 }
 
-// tellSoon sends a peer its limit on bytes. Any goroutine may call tellSoon. In a callback, it
-// starts a goroutine that sends the limit after the end of the callback. Until this goroutine has
-// used the module, no new limit is due for the peer.
+// tellSoon sends a peer its limit on bytes. tellSoon is safe for concurrent use. In a callback,
+// tellSoon starts a goroutine that sends the limit after the end of the callback. While the
+// goroutine of a tellSoon waits for the module, no new limit is due for the peer.
 func (q *Queue) tellSoon(peer *btl.Endpoint) {
 	err := q.r.Do(context.Background(), func(*btl.Module) error {
 		q.tell(peer)

@@ -10,7 +10,7 @@ import (
 )
 
 // The type "taker" is a Take that waits for a message. While a taker waits, no message that it
-// could take is in an inbox: an arriving message goes directly to one taker.
+// could take is in an inbox, because an arriving message goes directly to one taker.
 type taker struct {
 	peer       *btl.Endpoint // the sender of the message, or nil for any sender
 	next, prev *taker        // in the ring of waiting takers with the same peer; nil after the wait

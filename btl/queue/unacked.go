@@ -8,9 +8,9 @@ import (
 )
 
 // Send copies a message, and the transport keeps the copy until the peer has acknowledged the
-// message. A Queue counts the bytes of these messages, so that peers that acknowledge nothing
-// cannot make the Queue store more and more messages. A Send that would exceed a limit waits
-// without a copy.
+// message. A Queue counts the bytes of unacknowledged messages, so that peers that acknowledge
+// nothing cannot make the Queue store more and more messages. A Send that would exceed a limit
+// waits before it copies the message.
 
 // The type "unacked" limits the bytes of the sent messages that the peers have not acknowledged.
 // Only the goroutine that drives the module may use the type "unacked".
@@ -24,7 +24,8 @@ const (
 	// use at most freeBytesMax bytes, and at most 1/freeParts of Config.Bytes.
 	freeBytesMax = 64 << 10
 	freeParts    = 4
-	// When bytes become free, the Sends to at most failuresMax peers are examined that cannot go on.
+	// When bytes become free, notUnacked stops waking Sends when it has found failuresMax peers whose
+	// first Send must still wait.
 	failuresMax = 16
 )
 
@@ -37,7 +38,7 @@ func (u *unacked) enter(s *sender, host string) {
 // The method "goOn" wakes the Sends to a peer that the limits allow. The unacknowledged messages to
 // one peer use at most ownBytes, the Config.Bytes of the sending side. A message larger than
 // ownBytes is sent when the peer has acknowledged all earlier messages. If the first waiting Send
-// waits for the limit for all peers, the peer waits for a turn.
+// to a peer would exceed the limit for all peers, the peer joins the peers that take turns to send.
 func (u *unacked) goOn(s *sender, ownBytes int64) {
 	for s.known && len(s.waiting) > 0 {
 		w := s.waiting[0]
@@ -71,9 +72,9 @@ func (q *Queue) acknowledged(peer *btl.Endpoint, cost int64) {
 }
 
 // notUnacked subtracts bytes from the unacknowledged bytes of a peer, and wakes the Sends that the
-// limits then allow: first those to the same peer, then those to other peers of its host, and then
-// those to the peers of other hosts, which take turns. A host whose messages are all acknowledged
-// thus has no waiting Send, whatever the other hosts do.
+// limits then allow. Sends to the same peer are woken first, then Sends to other peers of its host,
+// and then Sends to the peers of other hosts, one peer after the other. No Send waits for the limit
+// for all peers if all messages to its host are acknowledged.
 func (q *Queue) notUnacked(s *sender, cost int64) {
 	u := &q.unacked
 	u.bound.Add(&s.unacked, -cost)
@@ -95,7 +96,8 @@ func (q *Queue) notUnacked(s *sender, cost int64) {
 	}
 }
 
-// goOnAt performs the turn of a peer, and reports whether the peer stops waiting for turns.
+// goOnAt wakes the Sends to a peer whose turn it is, and reports whether the peer needs no further
+// turn.
 func (q *Queue) goOnAt(turn *byhost.Member[*sender]) bool {
 	turns := &q.unacked.turns
 	waiting := turns.Waiting()

@@ -202,8 +202,8 @@ func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
 // Done reports whether the operation has ended, so that Wait would return immediately.
 func (p Pending) Done() bool { return p.over() || p.c.ended() }
 
-// The method "over" reports whether an earlier Wait has returned the result of the operation, or
-// whether p is the zero value.
+// The method "over" returns true if an earlier Wait has returned the result of the operation, or if
+// p is the zero value.
 func (p Pending) over() bool { return p.c == nil || p.c.uses.Load() != p.use }
 
 // Wait waits until the operation has ended, and returns its error. If ctx is cancelled while Wait
@@ -225,18 +225,18 @@ func (p Pending) Wait(ctx context.Context) error {
 }
 
 // Yield makes the goroutine that drives the module call runtime.Gosched after the current poll. A
-// callback calls Yield when it has started or woken a goroutine that should run immediately.
-// Because of the Gosched, the started or woken goroutine runs on the thread of the driving
-// goroutine, and the next poll can begin the calls that it has made. Yield must be called only in
-// callbacks and in functions given to Do.
+// callback calls Yield when it has started or woken a goroutine that should run immediately. The
+// Gosched lets the started or woken goroutine run on the thread of the driving goroutine, so that
+// the next poll can begin the Runner calls of the started or woken goroutine. Yield must be called
+// only in callbacks and in functions given to Do.
 func (r *Runner) Yield() { r.turn.woken++ }
 
 // InCallback reports whether the caller runs inside a callback of this Runner, where methods that
 // wait return ErrInHandler. While a callback of this Runner runs, InCallback returns true even
-// inside a callback of another Runner. Any goroutine may call InCallback.
+// inside a callback of another Runner. InCallback is safe for concurrent use.
 func (r *Runner) InCallback() bool { return r.callbacks.onStack() }
 
-// Owns reports whether ep is an endpoint of this Runner's module. Any goroutine may call Owns.
+// Owns reports whether ep is an endpoint of this Runner's module. Owns is safe for concurrent use.
 func (r *Runner) Owns(ep *btl.Endpoint) bool { return r.mine(ep) == nil }
 
 // The method "mine" returns nil if the endpoint belongs to the Runner's module and the Runner can

@@ -62,9 +62,9 @@ type callPlace struct {
 	open    list.Node[*call] // in Runner.open
 	refused list.Node[*call] // in a queue of Runner.refused
 	pending bool             // the operation has begun and has not ended
-	// The field "since" of a call is the time when its goroutine began to poll, or 0. The field
-	// "since" is set only if the goroutine has stopped polling because a second goroutine sleeps in
-	// the kernel until a packet arrives.
+	// If the goroutine of a call has stopped polling because a different goroutine already sleeps in
+	// the kernel until a packet arrives, the field "since" of the call is the time when the goroutine
+	// of the call began to poll, and otherwise 0.
 	since btl.Time
 }
 
@@ -286,8 +286,8 @@ func (r *Runner) try(c *call) (pending bool, err error) {
 }
 
 // trySend sends the message of a call. trySend copies the message if the message fits into one
-// packet, or if no goroutine waits for the end of the call. Any other message is not copied: the
-// transport reads it from the caller's memory until the call ends.
+// packet, or if no goroutine waits for the end of the call. The transport reads any other message
+// from the caller's memory until the call ends, without a copy.
 func (r *Runner) trySend(c *call) (pending bool, err error) {
 	ep := c.ep
 	var f *btl.Fragment

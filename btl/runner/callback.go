@@ -56,11 +56,11 @@ func (b *callbacks) onStack() bool {
 // returned. If a callback has panicked or has called runtime.Goexit instead, mustReturn ends the
 // process with the text and the stack of the panic.
 //
-// A callback usually runs on a goroutine of the program that waits in a method of the Runner. The
-// program could recover the panic there (net/http recovers the panics of its handlers). The token
-// would then stay locked, so that nothing is received or acknowledged any more. To release the
-// token would not help, because a module cannot be used after a callback has left its Progress in
-// the middle. For this reason runtime.Goexit, which t.FailNow calls, ends the process too.
+// A callback usually runs on a goroutine of the program that waits in a method of the Runner. If
+// mustReturn did not end the process, the program could recover the panic of a callback (as
+// net/http does for its handlers), but the token would stay locked, and nothing would be received
+// or acknowledged any more. It would not help to unlock the token, because a module cannot be used
+// after a panic or a runtime.Goexit has ended its Progress in the middle.
 //
 // mustReturn raises the panic on a goroutine without a caller, where it cannot be recovered, and
 // never returns to the program.

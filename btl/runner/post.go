@@ -41,12 +41,12 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag
 	return err
 }
 
-// Post sends a copy of data, like SendBuffered, and never waits: if too many earlier messages are
-// queued, Post returns ErrAgain. Post must be called only in callbacks and in functions given to
-// Do. The handler of a peer's first message runs before the peer's EventConnected. Until that
-// event, Post knows the host of the peer, and SendBuffered does not. If the messages to other hosts
-// have then reached the common limit, SendBuffered returns ErrAgain after one small message, and
-// Post does not.
+// Post sends a copy of data, like SendBuffered, and returns ErrAgain instead of waiting if too many
+// earlier messages are queued. Post must be called only in callbacks and in functions given to Do.
+// The handler of a peer's first message runs before the peer's EventConnected. Before the peer's
+// EventConnected, Post knows the host of the peer, and SendBuffered does not. If the messages to
+// other hosts have reached the common limit, SendBuffered accepts only one small message before the
+// peer's EventConnected and then returns ErrAgain, whereas Post can accept more messages.
 func (r *Runner) Post(ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	if err := mayPost(r, ep, tag, data); err != nil {
 		return err
@@ -84,10 +84,10 @@ func mayPost(r *Runner, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 // endpoints reach a limit, the endpoints of one host may have at most twice the limit minus the
 // posts of all endpoints, so that one host with many endpoints cannot exclude other hosts.
 //
-// The first host can reach the limit, the second host can then have half of the limit, the third
-// host a quarter, and so on. All hosts together reach at most twice the limit. There are two
-// exceptions. An endpoint without posts may always have one post of at most postsFreeBytes. A post
-// may have any size if there is no other post.
+// The posts of a first host can reach the limit, those of a second host then half of the limit,
+// those of a third host a quarter, and so on. All hosts together reach at most twice the limit.
+// There are two exceptions. An endpoint without posts may always have one post of at most
+// postsFreeBytes. A post may have any size if there is no other post.
 const (
 	postsMax         = 1024
 	postsBytesMax    = 4 << 20 // a single post may be larger
@@ -97,10 +97,10 @@ const (
 )
 
 // The type "posts" counts the posts (copied messages for which no goroutine waits) of each
-// endpoint, of each host, and of all endpoints. Any goroutine may add posts, but only the goroutine
-// that owns the module knows the host of an endpoint. This goroutine calls the method "know" when
-// an endpoint has connected. The posts of other endpoints count for the host "strange" until this
-// goroutine calls the method "learn".
+// endpoint, of each host, and of all endpoints. The method "add" is safe for concurrent use, but
+// only the goroutine that owns the module knows the host of an endpoint. The goroutine that owns
+// the module calls the method "know" when an endpoint has connected. Before a call of the method
+// "know" or "learn", the posts of an endpoint count for the host "strange".
 type posts struct {
 	hostOf func(*btl.Endpoint) string // Endpoint.PeerHost
 
@@ -134,7 +134,7 @@ func (n *postCount) add(count, bytes int) {
 }
 
 // The method "add" counts a new post of an endpoint and returns true, or counts nothing and returns
-// false if a limit on posts is reached. Any goroutine may call the method "add".
+// false if a limit on posts is reached. The method "add" is safe for concurrent use.
 func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,10 +182,10 @@ func (p *posts) charge(n *poster, count, bytes int) {
 	p.all.add(count, bytes)
 }
 
-// The method "know" finds the host of an endpoint, which may have no posts. The endpoint must be
-// connected, or its event EventConnected must be the current event: the later event of its end
-// frees the state (see the method "lost"). Only the goroutine that drives the module may call the
-// method "know".
+// The method "know" finds the host of an endpoint, which may have no posts. The method "know" must
+// not be called before the endpoint's event EventConnected, because only a later event of the
+// endpoint's end frees the state (see the method "lost"). Only the goroutine that drives the module
+// may call the method "know".
 func (p *posts) know(ep *btl.Endpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

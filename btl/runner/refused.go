@@ -28,8 +28,9 @@ type refusedQueue struct {
 }
 
 // In one poll, the Runner makes at most refusedMax failed attempts to begin calls that wait for
-// send buffers. The hosts of the endpoints take turns, so the calls for a host with one endpoint do
-// not wait until the Runner has tried the calls for all endpoints of another host.
+// send buffers. The hosts of the endpoints take turns, one endpoint each, so the calls for a host
+// with one endpoint do not wait until the Runner has tried the calls for all endpoints of another
+// host.
 const refusedMax = 16
 
 // The method "offer" begins a call. If no send buffer is free, or if earlier calls for the same
@@ -132,8 +133,8 @@ func (f *refusedCalls) drop(q *refusedQueue) {
 }
 
 // The method "remove" removes an abandoned call from its queue and returns true, or returns false
-// if the call is not queued. If the queue is then empty, the method "remove" removes the queue too,
-// so that the Runner keeps nothing of an endpoint without queued calls.
+// if the call is not queued. If the queue of an endpoint becomes empty, the method "remove" removes
+// the queue, so that the Runner stores nothing for an endpoint without queued calls.
 func (f *refusedCalls) remove(c *call) bool {
 	if !c.refused.Listed() {
 		return false

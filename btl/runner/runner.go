@@ -99,7 +99,7 @@ type longPasses struct {
 
 // LongPasses returns the number of polls that took longer than Config.LongPass, and the duration of
 // the longest poll. A poll is long if a message handler blocks or computes for a long time, or if
-// this process gets no CPU time on a busy machine. Any goroutine may call LongPasses.
+// this process gets no CPU time on a busy machine. LongPasses is safe for concurrent use.
 func (l *longPasses) LongPasses() (count uint64, longest time.Duration) {
 	return l.count.Load(), time.Duration(l.longestNs.Load())
 }

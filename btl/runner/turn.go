@@ -121,8 +121,8 @@ func (t *turn) poke(open *list.List[*call]) bool {
 	return false
 }
 
-// The method "vacant" reports whether a blocked call must be woken to drive the module: calls are
-// blocked, none of them has been woken to drive the module, and no goroutine sleeps in the kernel.
+// The method "vacant" reports whether a blocked call must be woken to drive the module, because no
+// blocked call has been woken for this purpose, and no goroutine sleeps in the kernel.
 func (t *turn) vacant() bool {
 	return t.blocked.Load() > 0 && !t.poked.Load() && !t.sleeping.Load()
 }

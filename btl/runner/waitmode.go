@@ -34,7 +34,7 @@ type Waits = waiting.Counts
 
 // The type "policies" contains the policies by which the goroutines of calls and the watcher (the
 // Runner's own goroutine) wait for packets. Only the goroutine that owns the module may use the
-// policies. Any goroutine may call the method "counts".
+// policies. The method "counts" is safe for concurrent use.
 type policies struct {
 	each [2]*waiting.Policy // of the goroutines of calls, and of the watcher
 

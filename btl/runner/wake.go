@@ -114,8 +114,8 @@ func (r *Runner) offer(c *call) {
 	r.refused.offer(r, c)
 }
 
-// The method "forget" requests the end of a call whose goroutine has stopped waiting. The request
-// ends a call that waits for send buffers, or an Await, and has no effect on all other calls.
+// The method "forget" requests the end of a call whose goroutine has stopped waiting. The method
+// "forget" ends a call that waits for send buffers, or an Await, and has no effect on other calls.
 func (r *Runner) forget(c *call, life uint64) {
 	f := r.newCall(callCancel)
 	f.target, f.targetLife, f.left = c, life, true
@@ -171,13 +171,14 @@ func (r *Runner) pass() (events int) {
 
 // The method "drive" polls until the call c has ended, or until the caller should sleep. The result
 // "sleepy" of the method "drive" reports whether the caller should sleep. If the argument c is nil,
-// the method "drive" returns as soon as a call wants to own the module. The argument "goesOn" says
-// whether the caller continues its polling after a sleep. The caller must own the module.
+// the method "drive" returns as soon as a call wants to own the module. If the argument "goesOn" is
+// true, the caller continues, after a sleep, the polling of an earlier call of the method "drive".
+// The caller must own the module.
 //
-// One call of the method "pass" can take long, because it can send or receive many packets, or call
-// a slow handler. The time without an event is therefore counted from the end of the latest call of
-// "pass" with an event. After a new call, the time without an event is counted from the end of the
-// first call of "pass", which sends the message of the new call.
+// The time without an event is counted from the end of the latest call of "pass" with an event,
+// because one call of "pass" can take long if it sends or receives many packets, or calls a slow
+// handler. After a new call, the time without an event is counted from the end of the first call of
+// "pass", which sends the message of the new call.
 func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policies.of(c), r.m.Now()
@@ -233,10 +234,10 @@ func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) boo
 	return true
 }
 
-// If the module has work that is due, the method "release" calls Progress. Then the method
-// "release" unlocks the token (the lock whose holder owns the module). If no goroutine sleeps in
-// the kernel, the method "release" wakes a waiting call, which then drives the module. If the
-// watcher (the Runner's own goroutine) waits for the token, the method "release" wakes the watcher.
+// If the module has work that is due, the method "release" calls Progress. The method "release"
+// unlocks the token (the lock whose holder owns the module). If no goroutine sleeps in the kernel,
+// the method "release" wakes a waiting call, which then drives the module. If the watcher (the
+// Runner's own goroutine) waits for the token, the method "release" wakes the watcher.
 func (r *Runner) release() {
 	for first := true; ; first = false {
 		due := r.due()
@@ -268,8 +269,9 @@ func (r *Runner) release() {
 }
 
 // hastenSleep sends the outstanding acknowledgements, and shortens the sleep of the sleeping
-// goroutine to the new deadline. hastenSleep reports whether the caller must wake the sleeping
-// goroutine, because its sleep could not be shortened. The caller must own the module.
+// goroutine if the Runner must poll before the end of this sleep. hastenSleep reports whether the
+// caller must wake the sleeping goroutine, because its sleep could not be shortened. The caller
+// must own the module.
 func (r *Runner) hastenSleep() (wake bool) {
 	r.hooks.AcknowledgeAll()
 	due := r.due()
@@ -359,8 +361,8 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	return true, true
 }
 
-// wakeAtEnd ends the sleep of the goroutine of the call c at the end of ctx, until the function
-// "stop" is called. If c is nil, ctx has no effect.
+// wakeAtEnd makes the end of ctx end the sleep of the goroutine of the call c, unless the function
+// "stop" has been called before. If c is nil, ctx has no effect.
 func wakeAtEnd(ctx context.Context, c *call, m *btl.Module) (stop func() bool) {
 	if c == nil || ctx.Done() == nil {
 		return func() bool { return true }

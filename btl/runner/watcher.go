@@ -19,8 +19,8 @@ const napping = 100 * time.Microsecond
 const missesMost = 100
 
 // The type "watcher" is the state of the Runner's own goroutine, called the watcher, while calls
-// drive the module. Any goroutine may call the methods "relieve" and "released". Only the watcher
-// may call the other methods.
+// drive the module. The methods "relieve" and "released" are safe for concurrent use, and only the
+// watcher may call the other methods of the type "watcher".
 type watcher struct {
 	wait   Waiting       // Config.Wait
 	park   time.Duration // Config.Park: the maximum duration of one wait for relief

@@ -33,7 +33,8 @@ func failure(op string, errno syscall.Errno, text string) error {
 }
 
 // The type "domain" implements fabric.Domain and fabric.Sleeper. Only the goroutine that uses the
-// domain may access the fields of the domain, except the field "bell", which any goroutine may use.
+// domain may access the fields of the domain, except the fields "bell" and "polls", through which
+// other goroutines wake the domain.
 type domain struct {
 	local     inet.Local
 	info      fabric.Info
@@ -56,9 +57,9 @@ var (
 	_ fabric.Addresser = (*domain)(nil)
 )
 
-// The type "buffers" describes the memory of the arena for the reader goroutines. After the
-// caller's part of each buffer, there is at least one additional byte. A datagram that fills the
-// additional byte is too large for the buffer.
+// The type "buffers" describes the memory of the arena for the reader goroutines. The caller's part
+// of each buffer is followed by at least one additional byte, by which the endpoint detects
+// datagrams that are larger than the caller's part.
 type buffers struct {
 	mem                []byte
 	count, stride, len int

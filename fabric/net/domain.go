@@ -65,8 +65,8 @@ type buffers struct {
 	count, stride, len int
 }
 
-// readInto returns the memory into which a reader goroutine reads a datagram, which is longer than
-// the caller's part of the buffer.
+// readInto returns the part of a buffer into which a reader goroutine reads a datagram. This part
+// is one byte longer than the caller's part of the buffer.
 func (a *buffers) readInto(b fabric.Buf) []byte {
 	lo := int(b) * a.stride
 	return a.mem[lo : lo+a.len+1]
@@ -185,8 +185,8 @@ func (d *domain) DeregisterRegion(fabric.Region) error {
 	return fabric.ErrNotSupported
 }
 
-// OpenEndpoint implements fabric.Domain. OpenEndpoint reduces a queue depth that exceeds the
-// provider's limit to the limit, and Endpoint.Caps contains the reduced queue depth.
+// OpenEndpoint implements fabric.Domain. If a queue depth in the configuration exceeds the
+// provider's limit, OpenEndpoint uses the limit instead, and Endpoint.Caps contains the limit.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed

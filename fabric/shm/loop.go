@@ -182,8 +182,8 @@ func (o *loop) acceptOne() (fd int, err error) {
 }
 
 // mostIn returns the largest number of incoming links that a domain accepts. Each accepted link
-// needs a file descriptor. With the limit mostIn, half of the file descriptors that the process is
-// allowed to have remain for the rest of the process.
+// needs a file descriptor. The limit mostIn leaves half of the file descriptors that the process is
+// allowed to have for other uses.
 func mostIn() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

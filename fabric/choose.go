@@ -49,8 +49,8 @@ func socketsOf(families []string) string {
 }
 
 // OverSockets reports whether a provider belongs to the family "udp" or "net", whose endpoint
-// addresses consist of an IP address and a port. Variants such as "udp;nogso" belong to the same
-// family.
+// addresses consist of an IP address and a port. For example, the provider "udp;nogso" belongs to
+// the family "udp".
 func OverSockets(provider string) bool {
 	family := FamilyOf(provider)
 	return family == "udp" || family == "net"

@@ -73,7 +73,7 @@ type Caps struct {
 	// RecvCapacity is the number of full-size datagrams, at least 1, that can arrive at this endpoint
 	// between two polls without a loss. RecvCapacity depends on the number of receives that can be
 	// posted, and on the size of the socket's receive buffer. In a protocol with credit-based flow
-	// control, the credits of all peers together must not exceed RecvCapacity.
+	// control, the credits granted to all peers together must not exceed RecvCapacity.
 	RecvCapacity int
 	// In the socket's receive buffer, a datagram occupies at most RecvFixedBytes plus twice the
 	// datagram's length, and a full-size datagram occupies RecvFullBytes. From RecvFixedBytes and

@@ -33,7 +33,7 @@ type Fixture struct {
 	// buffer. NoTruncation is an empty string if the provider reports datagrams that were larger than
 	// their buffers.
 	NoTruncation string
-	// Skip maps the names of the subtests that Run skips to the reasons for skipping them. Run fails
+	// Skip contains the name of each subtest that must not run, and as its value the reason. Run fails
 	// if Skip contains a name that no subtest has.
 	Skip map[string]string
 }

@@ -17,8 +17,8 @@ const (
 	holdTimeout = 1 * time.Millisecond // a held datagram is delivered after holdTimeout
 	pollBatch   = 32                   // completions taken from the inner endpoint at a time
 	// pollRounds is the largest number of batches that one Poll takes from the inner endpoint. A Poll
-	// must be able to take more than one batch, because the faults can drop all datagrams of a batch
-	// while more datagrams wait.
+	// takes further batches if it can, because the faults can drop all datagrams of a batch while more
+	// datagrams wait.
 	pollRounds = 16
 )
 

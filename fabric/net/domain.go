@@ -65,7 +65,7 @@ type buffers struct {
 	count, stride, len int
 }
 
-// readInto returns the part of a buffer into which a reader goroutine reads a datagram. This part
+// readInto returns the memory of a buffer for a reader goroutine. The memory that readInto returns
 // is one byte longer than the caller's part of the buffer.
 func (a *buffers) readInto(b fabric.Buf) []byte {
 	lo := int(b) * a.stride

@@ -79,11 +79,11 @@
 // before fi_inject (up to Caps.InjectBytes), or is sent with fi_sendv (above Caps.InjectBytes).
 //
 // The providers over TCP and the layer rxd (libfabric's reliability layer) never complete a send if
-// the peer has stopped accepting data or has ended. For these providers, the shim (the C part of
-// package ofi) passes a copy of each send to libfabric (copies.c). Every send that the shim has
-// copied is complete when Post returns, and a peer that accepts no data delays only the sends to
-// this peer. For each peer, the shim has at most 256 copies of sends in flight at the provider, and
-// at most 4096 copies in a queue of its own.
+// the peer has stopped accepting data or has ended. For the providers over TCP and the layer rxd,
+// the shim (the C part of package ofi) passes a copy of each send to libfabric (copies.c). Every
+// send that the shim has copied is complete when Post returns, and a peer that accepts no data
+// delays only the sends to this peer. For each peer, the shim has at most 256 copies of sends in
+// flight at the provider, and at most 4096 copies in a queue of its own.
 //
 // An Addr of package ofi consists of an index and a generation number. An Addr of package ofi is
 // not the fi_addr_t of libfabric, because with some providers a fi_addr_t is a pointer. A call with
@@ -92,8 +92,8 @@
 // sends from the region have completed.
 //
 // If the endpoint names of a provider are socket addresses, its Domain implements fabric.Addresser.
-// Endpoints belong to the same host if they have the same IPv4 address, or IPv6 addresses with the
-// same first 64 bits.
+// Endpoints count as endpoints of the same host if they have the same IPv4 address, or IPv6
+// addresses with the same first 64 bits.
 //
 // The udp provider of libfabric receives one datagram per system call, and leaves the socket's
 // receive buffer at its default size. Package ofi finds the socket of the udp provider and enlarges

@@ -436,8 +436,7 @@ func (l *list) find(want fabric.Info) *entry {
 	return nil
 }
 
-// Open queries libfabric again, and opens the first result with the same provider, network, device,
-// source address and address format as the Info.
+// Open queries libfabric again, and opens the first result that matches the argument "info".
 func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	v, ok := variantOf(info.Provider)
 	if !ok || v.prov == "" {

@@ -34,9 +34,9 @@
 // datagram. A zero word after the last record marks the end of the records in the ring. For a batch
 // of datagrams, the sender first writes all records except the size word of the first record, and
 // then a zero word after the last record. Finally, the sender makes the whole batch visible with
-// one store, which replaces the zero word at the end of the earlier records by the size word of the
-// batch's first record. Because a datagram follows its size word directly, the receiver reads only
-// one cache line for a single small datagram. A record does not wrap around at the end of the
+// one store, which replaces the zero word at the end of the earlier records with the size word of
+// the batch's first record. Because a datagram follows its size word directly, the receiver reads
+// only one cache line for a single small datagram. A record does not wrap around at the end of the
 // ring's memory. If a record does not fit before the end of the ring's memory, a word with the flag
 // "skip" tells the receiver to continue at the beginning of the memory. Each payload is copied
 // twice with package internal/bulk, by the sender into the ring and by the receiver out of the
@@ -77,9 +77,9 @@
 // The send of a datagram of at most injectBytes yields no Completion. If the ring has no room for a
 // datagram of at most injectBytes, the sender copies the datagram to its queue of waiting sends. If
 // a datagram in the queue of waiting sends is lost because the peer has ended, the next Post to the
-// same peer returns an error. The first waiting send to a peer can take any free slot of this
-// queue. A further send to the same peer can wait only if the queue has more unreserved free slots
-// (see readersShare) than waiting sends to this peer.
+// same peer returns an error. The first waiting send to a peer can take any free slot of the queue
+// of waiting sends. A further send to the same peer can wait only if the queue has more unreserved
+// free slots (see readersShare) than waiting sends to this peer.
 //
 // The incoming links of a domain use at most half of the file descriptors that the process is
 // allowed to have. Each domain counts only its own incoming links, so that several domains of a

@@ -28,7 +28,7 @@ const (
 	linksMax = 2048
 	// linksPerProcess is the largest number of rings that a domain accepts from one process. For a
 	// domain, every process outside its PID namespace has the process id 0. All processes outside the
-	// PID namespace together are allowed mostIn()-linksPerProcess rings.
+	// domain's PID namespace together are allowed mostIn()-linksPerProcess rings.
 	linksPerProcess = 256
 	// silentMax is the largest number of accepted sockets that wait for their first packet, which
 	// passes the memory of the ring. If one more accepted socket has to wait for its first packet, the

@@ -182,8 +182,8 @@ func (o *loop) acceptOne() (fd int, err error) {
 }
 
 // mostIn returns the largest number of incoming links that a domain accepts. Each accepted link
-// needs a file descriptor. The limit mostIn leaves half of the file descriptors that the process is
-// allowed to have for other uses.
+// needs a file descriptor. The limit mostIn leaves half of the process's file descriptors
+// (RLIMIT_NOFILE) for other uses.
 func mostIn() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

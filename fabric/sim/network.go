@@ -61,8 +61,7 @@ type Config struct {
 	// datagrams.
 	NoSource bool
 	// PollAhead is the number of datagrams that a Poll can receive in addition to the datagrams that
-	// it reports in the slice "out". The next Poll reports the datagrams that were received in
-	// addition.
+	// it reports in the slice "out". The next Poll reports these additional datagrams of PollAhead.
 	PollAhead int
 	// PassCost is the shortest virtual time between two calls of Process.Progress by a node. The
 	// default of PassCost is 1 us.

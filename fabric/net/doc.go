@@ -11,8 +11,9 @@
 // (Info.Wire is "udp"), so that endpoints of the two providers can communicate. A send is complete
 // when the operating system has copied its bytes, and no send yields a Completion.
 //
-// On Linux, macOS, FreeBSD and Windows, the provider "net" disables IP fragmentation. On other
-// systems, such as OpenBSD, a datagram that exceeds the path MTU is sent in IP fragments.
+// On Linux, macOS, FreeBSD and Windows, the provider "net" disables IP fragmentation. On systems
+// where the provider "net" cannot disable fragmentation, such as OpenBSD, a datagram that exceeds
+// the path MTU is sent in IP fragments.
 //
 // A Domain and its endpoints belong to one goroutine at a time, as package fabric requires. An
 // endpoint's reader goroutine and the goroutine that uses the Domain share only the queues of the

@@ -42,8 +42,8 @@ type deviceBounds struct {
 }
 
 // boundsOf returns the limits of segmentation offload for messages that are sent from the local
-// address "l". The result also respects the limits of the loopback device, because messages to an
-// address of this host go through the loopback device.
+// address "l". The result of boundsOf also respects the limits of the loopback device, because
+// messages to an address of this host go through the loopback device.
 func boundsOf(l *inet.Local) runBounds {
 	least := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 	for index, d := range deviceBoundsAll() {

@@ -77,8 +77,8 @@ func (a *Arena) Len() int { return a.count }
 func (a *Arena) Size() int { return a.size }
 
 // Shrink returns an arena with only the first n buffers of the arena "a". A provider that wraps
-// another provider gives its callers the result of Shrink, and uses the buffers from number n on
-// for itself.
+// another provider gives its callers the result of Shrink, and keeps the buffers with numbers of n
+// or more for itself.
 func (a Arena) Shrink(n int) Arena {
 	if n < a.count {
 		a.count = n

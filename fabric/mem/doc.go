@@ -1,8 +1,9 @@
-// Package mem is a datagram network inside one process, with the provider name "mem/local". The
-// network of package mem drops a datagram only if the receiver's queue is full, and delivers the
-// datagrams from each sender in order. The network of package mem uses no sockets, so that tests
-// and benchmarks of the layers above package fabric run almost no code of the operating system.
-// Package mem can serve as an example of a small but complete provider.
+// Package mem is a datagram network inside one process, with the provider name "mem/local". Without
+// a Filter, the network of package mem drops a datagram only if the receiver's queue is full or the
+// receiver is closed, and delivers the datagrams from each sender in order. The network of package
+// mem uses no sockets, so that tests and benchmarks of the layers above package fabric run almost
+// no code of the operating system. Package mem can serve as an example of a small but complete
+// provider.
 //
 //	Post                                              Poll
 //	buffer --copy--> [filter] --> inbox of receiver --copy--> buffer posted with Recv

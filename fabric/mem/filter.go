@@ -46,8 +46,8 @@ func (nw *Network) SetFilter(f Filter) {
 	nw.filter.Store(&f)
 }
 
-// Held returns the number of held datagrams, which are datagrams for which a Filter has returned
-// Hold and that Release has not delivered yet.
+// Held returns the number of datagrams for which a Filter has returned Hold, without those that
+// Release has delivered.
 func (nw *Network) Held() int {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()

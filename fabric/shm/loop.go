@@ -193,8 +193,8 @@ func mostIn() int {
 }
 
 // The method "admit" makes an incoming link from an accepted socket, if the peer's process belongs
-// to the same user and has not reached the limit on links of one process. The result of the method
-// "admit" tells whether it has made a link.
+// to the user of this process and has not reached the limit on links of one process. The result of
+// the method "admit" tells whether it has made a link.
 func (o *loop) admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil || cred.Uid != o.domain.name.uid || !o.mayTake(cred.Pid) {

@@ -61,10 +61,10 @@
 // A ring has 4 MiB, or less if the file size limit of the process (RLIMIT_FSIZE) is lower, or if
 // the domain has many rings (see ringBudget). The rings from one endpoint to 256 peers have 268 MiB
 // together. If a domain has the largest number of rings (2048), its rings take 716 MiB together. A
-// btl module has two endpoints, and therefore two rings in each direction for each active peer. The
-// memory pages of a ring that have never held a datagram use no physical memory, and a pair of
-// endpoints that never communicates has no ring. The attribute "memory" in the fabric.Info of a
-// domain states how much memory the domain's rings can use.
+// btl module has two endpoints, and therefore two rings in each direction for each active peer. A
+// ring uses physical memory only as far as datagrams have filled the ring, in steps of 64 KiB
+// (touchBytes), and a pair of endpoints that never communicates has no ring. The attribute "memory"
+// in the fabric.Info of a domain states how much memory the domain's rings can use.
 //
 // A domain accepts a limited number of rings in total (linksMax), and a limited number of rings
 // from each process (linksPerProcess). A domain that has accepted more than 1 GiB of rings accepts

@@ -6,8 +6,8 @@ import (
 )
 
 // Arena describes the packet buffers of a Domain, which are slots of equal size in one block of
-// memory outside the Go heap. An Arena is a small value that may be copied. The methods of Arena
-// need an addressable variable, as in a := domain.Arena() followed by a.Bytes(0).
+// memory. An Arena is a small value that may be copied. The methods of Arena need an addressable
+// variable, as in a := domain.Arena() followed by a.Bytes(0).
 type Arena struct {
 	mem      []byte
 	stride   int
@@ -40,20 +40,20 @@ func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 }
 
 // Retire releases the Domain's reference to the arena's memory. Only providers whose arena is
-// mapped memory (mmap) call Retire. If Drop was called as often as Hold, Retire calls the function
-// "free", which unmaps the memory. If Drop was called less often than Hold, a later call of Drop
-// (the one that makes the numbers equal) calls the function "free" and ignores the error of "free".
+// mapped memory (mmap) call Retire. If every Hold has been undone by a Drop, Retire calls the
+// function "free", which unmaps the memory. If a Hold has not been undone yet, the Drop that undoes
+// the last Hold calls "free" and ignores the error of "free".
 func (a *Arena) Retire(free func() error) error {
 	a.lease.free = free
 	return a.lease.drop()
 }
 
-// Hold keeps the memory of the arena valid after the Domain is closed, until Drop has been called
-// as many times as Hold. Only the goroutine that uses the Domain may call Hold, and only before the
-// Domain is closed.
+// Hold keeps the memory of the arena valid after the Domain is closed, until a Drop undoes the
+// Hold. Only the goroutine that uses the Domain may call Hold, and only before the Domain is
+// closed.
 func (a *Arena) Hold() { a.lease.holders.Add(1) }
 
-// Drop undoes one call of Hold. Any goroutine may call Drop.
+// Drop undoes one call of Hold, and is safe for concurrent use.
 func (a *Arena) Drop() { _ = a.lease.drop() }
 
 func (l *lease) drop() error {
@@ -64,8 +64,7 @@ func (l *lease) drop() error {
 }
 
 // Bytes returns the caller's part of a buffer, without the provider's packet prefix. The returned
-// slice is valid until the Domain is closed, or after a call of Hold until the matching call of
-// Drop.
+// slice is valid until the Domain is closed, or, if Hold was called, until the last matching Drop.
 func (a *Arena) Bytes(b Buf) []byte {
 	lo := int(b)*a.stride + a.headroom
 	return a.mem[lo : lo+a.size : lo+a.size]
@@ -78,8 +77,8 @@ func (a *Arena) Len() int { return a.count }
 func (a *Arena) Size() int { return a.size }
 
 // Shrink returns an arena with only the first n buffers of the arena "a". A provider that wraps
-// another provider gives its callers the result of Shrink, and uses the buffers from number n on
-// for itself.
+// another provider gives its callers the result of Shrink, and keeps the buffers with numbers of n
+// or more for itself.
 func (a Arena) Shrink(n int) Arena {
 	if n < a.count {
 		a.count = n

@@ -18,12 +18,12 @@ var softwareDevices = []string{"rxe", "siw"}
 // Choose selects the provider for a program whose user has not named a provider. The result
 // "reason" is a sentence that tells the user why Choose selected the provider. Choose prefers RDMA
 // hardware, then the provider "udp" (the kernel's UDP), then the provider "net" (Go's package net),
-// then libfabric's software providers. The result "chosen" is the index of the selected provider's
-// Info in the argument "infos". If no provider in "infos" reaches a network, the result "chosen" is
-// -1. The argument "infos" must be in the order in which GetInfo returns the Infos. Choose never
-// selects a provider that is made for tests, and never selects a provider that connects only
-// processes on one host. If the argument "infos" contains the shared-memory provider, the result
-// "reason" mentions that peers on this host could use shared memory.
+// then libfabric's udp provider ("ofi/udp"). The result "chosen" is the index of the selected
+// provider's Info in the argument "infos". If no provider in "infos" reaches a network, the result
+// "chosen" is -1. The argument "infos" must be in the order in which GetInfo returns the Infos.
+// Choose never selects a provider that is made for tests, and never selects a provider that
+// connects only processes on one host. If the argument "infos" contains the shared-memory provider,
+// the result "reason" mentions that peers on this host could use shared memory.
 func Choose(infos []Info) (chosen int, reason string) {
 	chosen, reason = chooseNetwork(infos)
 	if slices.ContainsFunc(infos, func(info Info) bool { return info.Provider == sharedMemory }) {
@@ -48,9 +48,9 @@ func socketsOf(families []string) string {
 	return "udp"
 }
 
-// OverSockets reports whether a provider uses the kernel's UDP sockets, so that its endpoint
-// addresses consist of an IP address and a port. The variants of a provider on UDP sockets, such as
-// "udp;nogso", use UDP sockets as well.
+// OverSockets reports whether a provider belongs to the family "udp" or "net", whose endpoint
+// addresses consist of an IP address and a port. For example, the provider "udp;nogso" belongs to
+// the family "udp".
 func OverSockets(provider string) bool {
 	family := FamilyOf(provider)
 	return family == "udp" || family == "net"
@@ -79,7 +79,7 @@ func chooseNetwork(infos []Info) (chosen int, reason string) {
 
 // isHardware reports whether a provider with unreliable endpoints uses network hardware instead of
 // the kernel's network. For a provider with reliable endpoints, isHardware returns false, because
-// Choose must not select such a provider.
+// Choose selects only providers with unreliable endpoints.
 func isHardware(info Info) bool {
 	_, name, ok := strings.Cut(info.Provider, "/")
 	if !ok || info.Reliable || !slices.Contains(hardware, name) {

@@ -71,16 +71,15 @@ type Caps struct {
 	TxDepth     int // sends that may wait for their completion
 	RxDepth     int // receive buffers that may be posted
 	// RecvCapacity is the number of full-size datagrams, at least 1, that can arrive at this endpoint
-	// between two polls without a loss. The number of receives that can be posted and the size of the
-	// socket's receive buffer limit RecvCapacity. A protocol with credit-based flow control must not
-	// give all its peers together more than RecvCapacity credits.
+	// between two polls without a loss. RecvCapacity depends on the number of receives that can be
+	// posted, and on the size of the socket's receive buffer. In a protocol with credit-based flow
+	// control, the credits granted to all peers together must not exceed RecvCapacity.
 	RecvCapacity int
 	// In the socket's receive buffer, a datagram occupies at most RecvFixedBytes plus twice the
 	// datagram's length, and a full-size datagram occupies RecvFullBytes. From RecvFixedBytes and
 	// RecvFullBytes, a caller can compute how many small datagrams occupy as many bytes of the receive
 	// buffer as one full-size datagram. RecvFixedBytes and RecvFullBytes are 0 if the provider does
-	// not know them, or if the number of waiting datagrams has a limit besides the size of the receive
-	// buffer.
+	// not know them, or if the receive buffer is limited in datagrams as well as in bytes.
 	RecvFixedBytes, RecvFullBytes int
 	// RecvBufferBytes is the size of the socket's receive buffer that the kernel has granted, or 0 for
 	// a provider without sockets.
@@ -93,8 +92,8 @@ type Caps struct {
 	// (direct receive).
 	Landing bool
 	Source  bool // Completion.From is filled
-	// If PollsAll is true, a Poll that returns fewer than len(out) completions has emptied the receive
-	// queue. The exception is a Poll that has used all posted receive buffers.
+	// If PollsAll is true, a Poll that returns fewer than len(out) completions has either emptied the
+	// receive queue or used all posted receive buffers.
 	PollsAll bool
 	// If RemoveCancels is true, the call of Remove that undoes the last Insert of an address cancels
 	// the pending sends to this address. The cancelled sends complete with ECANCELED, and the provider
@@ -138,8 +137,9 @@ type Endpoint interface {
 // Domain share the Domain's buffers and addresses, so that a packet sent through one endpoint can
 // be retransmitted through a different endpoint.
 type Domain interface {
-	// Info returns the Info with which the Domain was opened, with the values that the open Domain
-	// uses. The field Attrs of the returned Info can include counters of events in the Domain.
+	// Info returns the Info with which the Domain was opened, updated to the sizes and features that
+	// the open Domain uses. The field Attrs of the returned Info can include counters of events in the
+	// Domain.
 	Info() Info
 	// Arena returns the packet buffers of the Domain.
 	Arena() Arena
@@ -177,9 +177,8 @@ type Lander interface {
 	// writes more bytes to the direct-receive memory than have arrived since the call of Land. Bytes
 	// of the direct-receive memory that no Completion has reported are undefined. Land returns false
 	// and changes nothing if an earlier direct-receive memory contains datagrams that Poll has not
-	// reported. A Poll that reports datagrams in the memory of an earlier call of Land does not report
-	// datagrams in the current direct-receive memory. If Caps.Landing is false, Land does nothing and
-	// returns false.
+	// reported. All completions of one Poll refer to the direct-receive memory of the same call of
+	// Land. If Caps.Landing is false, Land does nothing and returns false.
 	Land(mem []byte, headBytes int) bool
 }
 
@@ -224,8 +223,9 @@ type Sourcer interface {
 type Addresser interface {
 	// ParseAddress parses the textual address of a btl module (a pair of endpoints), such as
 	// "192.0.2.1:4000". ParseAddress returns the names of the two endpoints of the module. The first
-	// endpoint has the given port. The second endpoint of the module has the next port number, or the
-	// port after a comma, as in "192.0.2.1:4000,4711". The errors of ParseAddress wrap ErrBadName.
+	// endpoint has the given port. The second endpoint of the module has the next higher port number,
+	// or the port after the comma in a text such as "192.0.2.1:4000,4711". The errors of ParseAddress
+	// wrap ErrBadName.
 	ParseAddress(text string) (first, second []byte, err error)
 	// FormatName returns the textual form of one endpoint name, such as "192.0.2.1:4000". If the
 	// endpoint name is malformed, FormatName returns the bytes of the name in hexadecimal.
@@ -243,8 +243,8 @@ type Waiter interface {
 	// Wait can return without any reason (a spurious wake-up). If a completion was ready when Wait was
 	// called, Wait returns at once.
 	Wait(timeout time.Duration) error
-	// Wake ends the call of Wait in progress, or the next call of Wait if none is in progress. Any
-	// goroutine may call Wake at any time, even after the Domain was closed.
+	// Wake ends the call of Wait in progress, or the next call of Wait if none is in progress. Wake is
+	// safe for concurrent use, even after the Domain was closed.
 	Wake()
 }
 
@@ -271,11 +271,11 @@ type Sleeper interface {
 	Sleep(timeout time.Duration) error
 }
 
-// Hastener is a Sleeper with a method that shortens a Sleep in progress.
+// Hastener is implemented by a Sleeper that can shorten a Sleep in progress.
 type Hastener interface {
 	// Hasten makes the call of Sleep in progress return within the given timeout. If no call of Sleep
-	// is in progress, Hasten limits the next call of Sleep to the given timeout. Any goroutine may
-	// call Hasten, except while the Domain is being closed.
+	// is in progress, Hasten limits the next call of Sleep to the given timeout. Hasten is safe for
+	// concurrent use, but must not be called during or after Close of the Domain.
 	Hasten(timeout time.Duration)
 }
 
@@ -288,7 +288,7 @@ type Hastener interface {
 //	      +----------- DisarmReady <------+
 //
 // Only the goroutine that uses the Domain may call the methods of Readier. Between ArmReady and
-// DisarmReady, no other method of the Domain may be called.
+// DisarmReady, Wake is the only method of the Domain that may be called.
 type Readier interface {
 	Waiter
 	// ReadyFd returns a descriptor that becomes readable when a completion might have arrived since
@@ -343,10 +343,10 @@ type Hints struct {
 	//
 	// For udp, Node is an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0") or "localhost".
 	// After the address or device, a Node may contain a colon and a fixed port, as in
-	// "192.0.2.1:4000", "[::1]:4000" or "eth0:4000". The second endpoint of a module gets the next
-	// port number, or the port after a comma, as in "192.0.2.1:4000,4711". A Node of the form ":4000"
-	// or "0.0.0.0:4000" selects only the first of this host's addresses. The list of this host's
-	// addresses begins with the addresses that remote hosts can reach.
+	// "192.0.2.1:4000", "[::1]:4000" or "eth0:4000". The second endpoint of a btl module gets the next
+	// higher port number, or the port after the comma in a Node such as "192.0.2.1:4000,4711". For a
+	// Node such as ":4000" or "0.0.0.0:4000", GetInfo returns one Info for each address of this host,
+	// beginning with the addresses that remote hosts can reach.
 	Node string
 }
 

@@ -1,7 +1,8 @@
 package fabric
 
-// Grouper is implemented by a Domain whose network has multicast groups. The notation for the name
-// of a group depends on the network. Examples for UDP are "239.1.2.3:5000" and "[ff08::1234]:5000".
+// Grouper is implemented by a Domain whose network has multicast groups. The format of a group's
+// name depends on the network. Names of groups over UDP are, for example, "239.1.2.3:5000" and
+// "[ff08::1234]:5000".
 type Grouper interface {
 	// InsertGroup converts the name of a multicast group to an Addr, which can be the destination
 	// Send.To. Remove undoes InsertGroup. For a malformed group name, the error wraps ErrBadName.
@@ -9,6 +10,6 @@ type Grouper interface {
 	// OpenGroup opens an endpoint that receives the datagrams sent to the multicast group. All
 	// endpoints that OpenGroup has opened for a group, on this host and on all hosts of the network,
 	// receive the datagrams sent to the group. An endpoint that OpenGroup has opened can send
-	// datagrams, but peers cannot insert its Name.
+	// datagrams, but peers cannot pass its Name to Insert.
 	OpenGroup(group string, cfg EndpointConfig) (Endpoint, error)
 }

@@ -10,8 +10,8 @@ type HeaderSplit struct {
 	off       int // where the next datagram goes
 }
 
-// NewHeaderSplit returns a HeaderSplit. The arguments "mem" and "headBytes" have the same meaning
-// as the arguments of Lander.Land.
+// NewHeaderSplit returns the HeaderSplit for a call of Lander.Land with the arguments "mem" and
+// "headBytes".
 func NewHeaderSplit(mem []byte, headBytes int) HeaderSplit {
 	return HeaderSplit{mem: mem, headBytes: max(headBytes, 0)}
 }

@@ -74,8 +74,8 @@ func (s suffixed) AppendSource(_ []byte, c *fabric.Completion) []byte {
 	return got
 }
 
-// testAddresses checks that a domain that is an Addresser can parse the texts into which it formats
-// the names of its endpoints.
+// testAddresses checks that ParseAddress of an Addresser accepts the texts that FormatName makes
+// from the names of endpoints.
 func testAddresses(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	dom, ok := a.dom.(fabric.Addresser)

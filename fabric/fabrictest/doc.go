@@ -1,4 +1,4 @@
-// Package fabrictest tests that a provider of package fabric fulfils its contract. The tests of
+// Package fabrictest tests whether a provider fulfils the contract of package fabric. The tests of
 // each provider run the conformance suite as in the following example.
 //
 //	func TestConformance(t *testing.T) {
@@ -16,10 +16,10 @@
 //	}
 //
 // The suite requires a network that delivers each datagram exactly once, and the datagrams of each
-// sender in order. Only if more than Caps.RecvCapacity datagrams wait at a receiver, the network is
-// allowed to lose datagrams. For example, the loopback interface fulfils the suite's requirements.
-// Only the tests of Wait and Sleep call functions that sleep. If an expected datagram does not
-// arrive within Fixture.Patience, the test fails with a description of the failure.
+// sender in order. The network may lose datagrams only while more than Caps.RecvCapacity datagrams
+// wait at a receiver. For example, the loopback interface fulfils the suite's requirements. Only
+// the tests of Wait and Sleep call functions that sleep. If an expected datagram does not arrive
+// within Fixture.Patience, the test fails with a description of the failure.
 //
 // Every subtest keeps a record of the endpoint to which each buffer is posted. A completion for a
 // buffer that was not posted, or a second completion for the same posted buffer, fails the current

@@ -16,8 +16,8 @@ type Fixture struct {
 	// one Fixture must be able to reach each other. The suite closes every Domain that Open has
 	// returned, and closes some Domains twice.
 	Open func(tb testing.TB, cfg fabric.DomainConfig) fabric.Domain
-	// Endpoint is the configuration with which the suite opens endpoints. A subtest uses the
-	// configuration Endpoint with changes only in the fields that the subtest tests.
+	// Endpoint is the configuration with which the suite opens endpoints. A subtest changes only those
+	// fields of the configuration Endpoint that the subtest tests.
 	Endpoint fabric.EndpointConfig
 	// Patience is the time that the suite waits for an event that must happen, before the test fails.
 	// A Patience of 0 means 30 s.
@@ -33,8 +33,8 @@ type Fixture struct {
 	// buffer. NoTruncation is an empty string if the provider reports datagrams that were larger than
 	// their buffers.
 	NoTruncation string
-	// Skip maps the name of each subtest that must not run to the reason why it must not run. Run
-	// fails if Skip contains a name that no subtest has.
+	// Skip contains the name of each subtest that must not run, and as its value the reason. Run fails
+	// if Skip contains a name that no subtest has.
 	Skip map[string]string
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 // testMalformedNames inserts malformed names. A provider is allowed to accept random bytes that
-// happen to be a valid name. No name must make the provider crash, and the domain must still work
-// after the test.
+// happen to be a valid name. No name may crash the provider, and the domain must still work after
+// the test.
 func testMalformedNames(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	name := b.ep.Name()

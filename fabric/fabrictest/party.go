@@ -306,8 +306,8 @@ func (q *port) settle() {
 	})
 }
 
-// The method "collect" polls until n datagrams have arrived that no earlier call of "collect" has
-// returned, and returns these n datagrams.
+// The method "collect" polls until n datagrams have arrived since the previous call of "collect",
+// and returns the n datagrams.
 func (q *port) collect(n int) []datagram {
 	q.tb.Helper()
 	deadline := time.Now().Add(q.f.Patience)
@@ -325,8 +325,8 @@ func (q *port) collect(n int) []datagram {
 	return got
 }
 
-// The method "hush" polls for a while, and fails the test if, after that, more than n datagrams
-// have arrived that the method "collect" has not returned.
+// The method "hush" polls 50 times, and then fails the test if more than n datagrams have arrived
+// since the latest call of the method "collect".
 func (q *port) hush(n int) {
 	q.tb.Helper()
 	for range 50 {

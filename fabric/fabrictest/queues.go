@@ -141,8 +141,8 @@ func testRxQueueFull(t *testing.T, f *Fixture) {
 	}
 }
 
-// testReceiveBuffersRotate receives many more datagrams than there are receive buffers, by posting
-// each buffer again.
+// testReceiveBuffersRotate posts each receive buffer again after use, and receives many more
+// datagrams than there are receive buffers.
 func testReceiveBuffersRotate(t *testing.T, f *Fixture) {
 	a := newPort(t, f)
 	b := newParty(t, f, fabric.DomainConfig{Buffers: 5}).open(f.Endpoint)

@@ -19,8 +19,8 @@ func (p *party) waiter() fabric.Waiter {
 }
 
 // The method "asleep" calls Wait on a new goroutine, so that the test can detect a Wait that never
-// returns. The test must not use the Domain until the channel that "asleep" returns has delivered
-// the result of Wait.
+// returns. The test must not use the Domain until it has received the result of Wait from the
+// returned channel.
 func (p *party) asleep(w fabric.Waiter, timeout time.Duration) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Wait(timeout) }()

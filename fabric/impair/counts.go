@@ -21,7 +21,7 @@ type counters struct {
 }
 
 // Counts returns the fault counters of the Domain, which are sums over all open and closed
-// endpoints of the Domain. Any goroutine may call Counts, at any time.
+// endpoints of the Domain. Counts is safe for concurrent use.
 func (d *Domain) Counts() Counts {
 	c := &d.counters
 	return Counts{

@@ -15,15 +15,16 @@
 //	              v
 //	           ready --copy--> a buffer that the caller posted with Recv
 //
-// The inner endpoint receives into hidden buffers, which are not in the arena that the caller gets.
-// The function Reserve adds the hidden buffers to the configuration of the inner Domain. A delayed
-// or duplicated datagram waits in a hidden buffer, and not in a buffer of the caller. Poll copies
-// each datagram once, from the hidden buffer to a buffer of the caller.
+// The inner endpoint (of the wrapped Domain) receives into hidden buffers, which are outside the
+// arena that the caller gets. The function Reserve adds buffers, which are hidden from the caller,
+// to the configuration of the wrapped Domain. A delayed or duplicated datagram waits in a hidden
+// buffer of package impair, and not in a buffer of the caller. Poll copies each datagram once, from
+// the hidden buffer to a buffer of the caller.
 //
 // The same seed and the same sequence of arrivals give the same faults. Each endpoint has its own
 // random number generator (PCG). The seed of an endpoint's generator consists of Faults.Seed and
 // the number of endpoints that the Domain opened before this endpoint.
 //
 // A Domain belongs to one goroutine at a time, as package fabric requires. Only the methods Counts
-// and Wake of a Domain may be called on any goroutine.
+// and Wake of a Domain are safe for concurrent use.
 package impair

@@ -12,8 +12,7 @@ import (
 
 const (
 	defaultBuffers = 4096
-	// The function Reserve adds spareBuffers hidden buffers, and one more hidden buffer for each
-	// visible buffer.
+	// To the n buffers of the caller, the function Reserve adds n+spareBuffers hidden buffers.
 	spareBuffers = 2048
 	// spareMin is the smallest number of hidden buffers with which Wrap accepts a Domain.
 	spareMin = 16
@@ -44,9 +43,9 @@ var errBadBuf error = &fabric.Error{
 	Provider: "impair", Op: "post", Errno: int(syscall.EINVAL), Text: "buffer outside the arena",
 }
 
-// Reserve returns the configuration "cfg" with a larger number of buffers, which includes the
-// hidden buffers. The caller opens the inner Domain with the configuration that Reserve returns,
-// and passes the original number of buffers to Wrap.
+// Reserve returns the configuration "cfg" with hidden buffers added, into which package impair
+// receives datagrams. The caller opens the inner Domain with the configuration that Reserve
+// returns, and passes the original number of buffers to Wrap.
 func Reserve(cfg fabric.DomainConfig) fabric.DomainConfig {
 	if cfg.Buffers == 0 {
 		cfg.Buffers = defaultBuffers
@@ -57,8 +56,8 @@ func Reserve(cfg fabric.DomainConfig) fabric.DomainConfig {
 	return cfg
 }
 
-// Open opens the Domain that the argument "info" describes with additional hidden buffers (see
-// Reserve), and wraps the Domain.
+// Open adds hidden buffers (see Reserve) to the configuration "cfg", opens the Domain that the
+// argument "info" describes, and wraps this Domain.
 func Open(info fabric.Info, cfg fabric.DomainConfig, f Faults) (*Domain, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -80,10 +79,10 @@ func Open(info fabric.Info, cfg fabric.DomainConfig, f Faults) (*Domain, error) 
 }
 
 // Wrap returns a Domain that injects faults into the arriving datagrams of an open Domain. The
-// arena of the returned Domain shows only the first visibleBuffers buffers, and all buffers after
-// them are hidden buffers. After Wrap, the caller must use and close the returned Domain instead of
-// the argument "inner". The errors of Wrap wrap fabric.ErrBadConfig. If Wrap returns an error, Wrap
-// has not changed the Domain "inner".
+// arena of the returned Domain has only the first visibleBuffers buffers of "inner", and all other
+// buffers of "inner" are hidden from the caller. After Wrap, the caller must use and close the
+// returned Domain instead of the argument "inner". The errors of Wrap wrap fabric.ErrBadConfig. If
+// Wrap returns an error, Wrap has not changed the Domain "inner".
 func Wrap(inner fabric.Domain, visibleBuffers int, f Faults) (*Domain, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err

@@ -16,13 +16,14 @@ const (
 	holdMax     = 64                   // most datagrams held at once
 	holdTimeout = 1 * time.Millisecond // a held datagram is delivered after holdTimeout
 	pollBatch   = 32                   // completions taken from the inner endpoint at a time
-	// pollRounds is the largest number of batches that one Poll takes from the inner endpoint. One
-	// batch for each Poll would not suffice, because the faults can drop all datagrams of the batch.
+	// pollRounds is the largest number of batches that one Poll takes from the inner endpoint. A Poll
+	// takes further batches if it can, because the faults can drop all datagrams of a batch while more
+	// datagrams wait.
 	pollRounds = 16
 )
 
-// An "arrival" refers to a received datagram, or to one of its two duplicates, that Poll has not
-// delivered to the caller yet.
+// An "arrival" is a received datagram, or one of the two copies of a duplicated datagram, that Poll
+// has not delivered to the caller yet.
 type arrival struct {
 	from      fabric.Addr
 	due       mono.Time // when its delay is over

@@ -34,7 +34,8 @@ func failure(op string, errno syscall.Errno, text string) error {
 }
 
 // The type "domain" implements fabric.Domain and fabric.Waiter. Only the goroutine that uses the
-// domain may access the fields of the domain, except the field "bell", which any goroutine may use.
+// domain may access the fields of the domain, except the field "bell", through which other
+// goroutines wake the domain.
 type domain struct {
 	nw        *Network
 	info      fabric.Info

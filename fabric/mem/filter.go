@@ -25,8 +25,8 @@ func (v Verdict) String() string { return words.Name(verdictWords[:], int(v), "V
 // Filter decides what happens to a datagram in transit. A Filter runs inside the sender's Post, and
 // must be safe for concurrent use if several goroutines use domains of the Network. The arguments
 // "from" and "to" of a Filter are endpoint names, which the Filter must not change. The argument
-// "pkt" of a Filter is a copy of the datagram, which the Filter may change but must not keep. A
-// Filter may call the Network's methods.
+// "pkt" of a Filter is a copy of the datagram, which the Filter may change but must not retain
+// after it returns. A Filter may call the Network's methods.
 type Filter func(from, to []byte, pkt []byte) Verdict
 
 type heldDatagram struct {
@@ -36,8 +36,8 @@ type heldDatagram struct {
 }
 
 // SetFilter sets the Filter for the datagrams that are posted after the call. If the Filter is nil,
-// all datagrams are delivered. A datagram that the previous Filter has held (Hold) remains held
-// until Release is called.
+// all datagrams are delivered. A datagram for which the previous Filter has returned Hold remains
+// held until Release is called.
 func (nw *Network) SetFilter(f Filter) {
 	if f == nil {
 		nw.filter.Store(nil)
@@ -46,8 +46,8 @@ func (nw *Network) SetFilter(f Filter) {
 	nw.filter.Store(&f)
 }
 
-// Held returns the number of held datagrams, which are datagrams for which a Filter has returned
-// Hold and that Release has not delivered yet.
+// Held returns the number of datagrams for which a Filter has returned Hold, without those that
+// Release has delivered.
 func (nw *Network) Held() int {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()

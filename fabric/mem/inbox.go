@@ -43,8 +43,8 @@ func newInbox(datagrams, slotBytes int, bell *doorbell.Bell) *inbox {
 }
 
 // The method "put" appends a datagram to the receive queue. The datagram is the concatenation of
-// the arguments "head" and "tail", and must not be larger than slotBytes. Any goroutine may call
-// put.
+// the arguments "head" and "tail", and must not be larger than slotBytes. The method "put" is safe
+// for concurrent use.
 func (in *inbox) put(from uint32, head, tail []byte) putResult {
 	in.mu.Lock()
 	switch {

@@ -109,8 +109,9 @@ func badConfig(format string, args ...any) error {
 	return fmt.Errorf("%w: mem: %s", fabric.ErrBadConfig, fmt.Sprintf(format, args...))
 }
 
-// Counts are the counters of the datagrams of a Network. While no call of Post is in progress, Sent
-// + Duplicated equals Delivered + Overflowed + Unreachable + Filtered + the result of Held.
+// Counts are the counters of the datagrams of a Network. While no call of Post or Release is in
+// progress, Sent + Duplicated equals Delivered + Overflowed + Unreachable + Filtered + the result
+// of Held.
 type Counts struct {
 	Sent        uint64 // datagrams taken by Post
 	Delivered   uint64 // put into a receiver's queue
@@ -120,8 +121,8 @@ type Counts struct {
 	Duplicated  uint64 // additional copies made by the filter
 }
 
-// Network is a set of endpoints that can send datagrams to each other. Any goroutine may call the
-// methods of Network.
+// Network is a set of endpoints that can send datagrams to each other. The methods of Network are
+// safe for concurrent use.
 type Network struct {
 	cfg    Config
 	cfgErr error
@@ -146,8 +147,9 @@ func New(cfg Config) *Network {
 	}
 }
 
-// Counts returns the network's counters. Each counter by itself is exact. The sum in the comment of
-// the type Counts is exact only if no Domain posts datagrams during the call of Counts.
+// Counts returns the network's counters. Each counter by itself is exact. The equation in the
+// comment of the type Counts holds only if no Post or Release is in progress during the call of
+// Counts.
 func (nw *Network) Counts() Counts {
 	return Counts{
 		Sent:        nw.sent.Load(),

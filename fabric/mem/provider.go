@@ -17,9 +17,8 @@ func (nw *Network) Provider() fabric.Provider { return provider{nw} }
 
 func (provider) Family() string { return family }
 
-// GetInfo returns an Info if Hints.Provider is empty or selects this provider. The network has no
-// local addresses, so that GetInfo returns no Info if Hints.Node is neither empty nor the name of
-// the domain.
+// GetInfo returns an Info if Hints.Provider is empty or selects this provider. Because the network
+// has no local addresses, Hints.Node must be empty or the name of the domain.
 func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if p.nw.cfgErr != nil {
 		return nil, p.nw.cfgErr

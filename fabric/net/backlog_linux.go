@@ -8,8 +8,8 @@ import (
 
 var _ fabric.Backlogger = (*endpoint)(nil)
 
-// Backlog implements fabric.Backlogger. Only on Linux, an endpoint of the provider "net" implements
-// fabric.Backlogger.
+// Backlog implements fabric.Backlogger. An endpoint of the provider "net" implements
+// fabric.Backlogger only on Linux.
 func (e *endpoint) Backlog() (usedBytes, sizeBytes int) {
 	if e.closed {
 		return 0, 0

@@ -3,16 +3,17 @@
 // use the provider "udp" instead, because it is several times as fast as the provider "net".
 //
 //	Post                                   a goroutine for each endpoint         Poll
-//	one WriteToUDPAddrPort for each        waits for a posted buffer, then for   takes what the
-//	datagram, it waits while the           a datagram, and reads it into that    reader has put
-//	socket's buffer is full                buffer                                into the queue
+//	one system call for each datagram,     waits for a posted buffer, then for   takes what the
+//	ErrAgain (Windows: waits) while        a datagram, and reads it into that    reader has put
+//	the socket's buffer is full            buffer                                into the queue
 //
 // The provider "net" has the same endpoint names, addresses and datagrams as the provider "udp"
 // (Info.Wire is "udp"), so that endpoints of the two providers can communicate. A send is complete
 // when the operating system has copied its bytes, and no send yields a Completion.
 //
-// On Linux, macOS, FreeBSD and Windows, the provider "net" disables IP fragmentation. Everywhere
-// else, the operating system sends a datagram that exceeds the path MTU in IP fragments.
+// On Linux, macOS, FreeBSD and Windows, the provider "net" disables IP fragmentation. On systems
+// where the provider "net" cannot disable fragmentation, such as OpenBSD, a datagram that exceeds
+// the path MTU is sent in IP fragments.
 //
 // A Domain and its endpoints belong to one goroutine at a time, as package fabric requires. An
 // endpoint's reader goroutine and the goroutine that uses the Domain share only the queues of the

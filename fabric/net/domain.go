@@ -33,7 +33,8 @@ func failure(op string, errno syscall.Errno, text string) error {
 }
 
 // The type "domain" implements fabric.Domain and fabric.Sleeper. Only the goroutine that uses the
-// domain may access the fields of the domain, except the field "bell", which any goroutine may use.
+// domain may access the fields of the domain, except the fields "bell" and "polls", through which
+// other goroutines wake the domain.
 type domain struct {
 	local     inet.Local
 	info      fabric.Info
@@ -56,16 +57,16 @@ var (
 	_ fabric.Addresser = (*domain)(nil)
 )
 
-// The type "buffers" describes the memory of the arena for the reader goroutines. After the
-// caller's part of each buffer, there is at least one additional byte. A datagram that fills the
-// additional byte is too large for the buffer.
+// The type "buffers" describes the memory of the arena for the reader goroutines. The caller's part
+// of each buffer is followed by at least one additional byte, by which the endpoint detects
+// datagrams that are larger than the caller's part.
 type buffers struct {
 	mem                []byte
 	count, stride, len int
 }
 
-// readInto returns the memory into which a reader goroutine reads a datagram, which is longer than
-// the caller's part of the buffer.
+// readInto returns the memory of a buffer for a reader goroutine. The memory that readInto returns
+// is one byte longer than the caller's part of the buffer.
 func (a *buffers) readInto(b fabric.Buf) []byte {
 	lo := int(b) * a.stride
 	return a.mem[lo : lo+a.len+1]
@@ -184,8 +185,8 @@ func (d *domain) DeregisterRegion(fabric.Region) error {
 	return fabric.ErrNotSupported
 }
 
-// OpenEndpoint implements fabric.Domain. OpenEndpoint reduces a queue depth that exceeds the
-// provider's limit to the limit, and Endpoint.Caps contains the reduced queue depth.
+// OpenEndpoint implements fabric.Domain. If a queue depth in the configuration exceeds the
+// provider's limit, OpenEndpoint uses the limit instead, and Endpoint.Caps contains the limit.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed

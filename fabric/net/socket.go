@@ -70,8 +70,8 @@ func openSocket(l *inet.Local, port uint16, cfg fabric.EndpointConfig) (socket, 
 	return s, nil
 }
 
-// askFor requests a socket buffer of the given size. Each time the system refuses the requested
-// size, askFor requests half of it.
+// askFor requests a socket buffer of the given size. Each time the system refuses a size, askFor
+// requests half of this size.
 func askFor(sizeBytes int, set func(int) error) {
 	for set(sizeBytes) != nil && sizeBytes > leastBytes {
 		sizeBytes /= 2

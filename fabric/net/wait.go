@@ -24,8 +24,8 @@ const (
 )
 
 // An "inbox" is the state that an endpoint shares with its reader goroutine. An inbox contains a
-// queue of posted buffers and a queue of received datagrams. At most RxDepth buffers are in the two
-// queues of an inbox and at its reader goroutine.
+// queue of posted buffers and a queue of received datagrams. The two queues of an inbox and its
+// reader goroutine together hold at most RxDepth buffers.
 type inbox struct {
 	ended chan struct{} // closed when the reader has ended
 

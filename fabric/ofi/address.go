@@ -18,8 +18,8 @@ type inetDomain struct{ *domain }
 
 var _ fabric.Addresser = inetDomain{}
 
-// The function "addressed" returns the domain that openDomain returns to the caller. The result of
-// "addressed" implements fabric.Addresser if the endpoint names of the domain are socket addresses.
+// If the endpoint names of the domain "d" are socket addresses, the function "addressed" wraps "d"
+// in an inetDomain, which implements fabric.Addresser, and otherwise returns "d" itself.
 func addressed(d *domain) fabric.Domain {
 	if d.rules.form == formSockIn || d.rules.form == formSockIn6 {
 		return inetDomain{d}
@@ -79,10 +79,10 @@ func (f nameForm) encode(ap netip.AddrPort) ([]byte, error) {
 	return name, nil
 }
 
-// The method "host" returns the part of a socket address that identifies its host. This part is the
-// IPv4 address, also if the socket address contains the IPv4 address in an IPv6 address, or else
-// the first half of the IPv6 address. The second half of an IPv6 address does not identify a host,
-// because an IPv6 host can choose the second half of its address freely.
+// The method "host" returns the part of a socket address that identifies its host. A host is
+// identified by its IPv4 address (even if mapped into an IPv6 address), or by the first half of its
+// IPv6 address. The second half of an IPv6 address does not identify a host, because an IPv6 host
+// can choose the second half of its address freely.
 func (f nameForm) host(name []byte) []byte {
 	const network6Bytes, mappedBytes = 8, 12
 	ap, ok := f.addrPort(name)

@@ -79,11 +79,11 @@
 // before fi_inject (up to Caps.InjectBytes), or is sent with fi_sendv (above Caps.InjectBytes).
 //
 // The providers over TCP and the layer rxd (libfabric's reliability layer) never complete a send if
-// the peer has stopped accepting data or has ended. The shim copies the sends for providers over
-// TCP and for the layer rxd (copies.c), and passes the copies to the provider. If the shim copies
-// the sends, every send is complete when Post returns, and a peer that accepts no data delays only
-// the sends to itself. For each peer, libfabric's provider holds at most 256 copies of sends, and
-// the shim's queue holds at most 4096 copies.
+// the peer has stopped accepting data or has ended. For the providers over TCP and the layer rxd,
+// the shim (the C part of package ofi) passes a copy of each send to libfabric (copies.c). Every
+// send that the shim has copied is complete when Post returns, and a peer that accepts no data
+// delays only the sends to this peer. For each peer, the shim has at most 256 copies of sends in
+// flight at the provider, and at most 4096 copies in a queue of its own.
 //
 // An Addr of package ofi consists of an index and a generation number. An Addr of package ofi is
 // not the fi_addr_t of libfabric, because with some providers a fi_addr_t is a pointer. A call with
@@ -91,14 +91,14 @@
 // all sends to the peer have completed. Before removing a region, the caller must wait until all
 // sends from the region have completed.
 //
-// If the endpoint names of a provider are socket addresses, its Domain implements fabric.Addresser,
-// and tells hosts apart. All ports of an IPv4 address are one host, and so are all addresses of an
-// IPv6 network of 64 bits.
+// If the endpoint names of a provider are socket addresses, its Domain implements fabric.Addresser.
+// Endpoints count as endpoints of the same host if they have the same IPv4 address, or IPv6
+// addresses with the same first 64 bits.
 //
 // The udp provider of libfabric receives one datagram per system call, and leaves the socket's
 // receive buffer at its default size. Package ofi finds the socket of the udp provider and enlarges
 // the socket's receive buffer. Caps.RecvCapacity is computed from the size of the socket's receive
-// buffer. A thread that sleeps in package ofi waits directly for the socket of the udp provider.
+// buffer. A thread that sleeps in Wait polls the socket of the udp provider directly (ppoll).
 // Package ofi removes the udp provider's socket from the epoll instance of libfabric's wait
 // descriptor, because an epoll instance that watches the socket costs time for every arriving
 // datagram.
@@ -107,9 +107,9 @@
 // closes within a message header. To keep the TCP receive window open, an endpoint of libfabric's
 // sockets provider injects no datagrams, and has at most 31 datagrams of up to 1 KiB in flight.
 //
-// Each receive is posted with one additional byte after its buffer. A datagram that fills the
-// additional byte is too large for its buffer. The additional byte is needed because some providers
-// truncate a datagram without an error.
+// Each receive is posted with one additional byte after its buffer, and a datagram that reaches the
+// additional byte is larger than its buffer. The additional byte is needed because some providers
+// truncate a datagram that is larger than its buffer, but report no error.
 //
 // # Segmentation offload
 //
@@ -128,8 +128,8 @@
 // the endpoint works without offload. An endpoint turns off the offload of sends when the kernel
 // refuses a message but accepts its datagrams one by one. An endpoint turns off the offload of
 // receives when a control message is truncated, and then drops all datagrams in the socket's
-// receive buffer. The Info.Attrs of the Domain state, separately for sends and for receives,
-// whether offload is on or the reason why offload is off.
+// receive buffer. Info.Attrs of the Domain states separately for sends and for receives whether
+// offload is on, or why it is off.
 //
 // # Reliable endpoints
 //
@@ -145,5 +145,5 @@
 // # Concurrency
 //
 // A Domain and its Endpoints belong to one goroutine at a time (FI_THREAD_DOMAIN). Only Waiter.Wake
-// may be called on any goroutine. Several goroutines may concurrently use different domains.
+// is safe for concurrent use. Several goroutines may concurrently use different domains.
 package ofi

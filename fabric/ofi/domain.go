@@ -29,7 +29,8 @@ const (
 )
 
 // The type "domain" implements fabric.Domain and fabric.Waiter. Only the goroutine that uses the
-// domain may access the fields of the domain, except the field "bell", which any goroutine may use.
+// domain may access the fields of the domain, except the field "bell", through which other
+// goroutines wake the domain.
 type domain struct {
 	c      *C.struct_gofi_domain // nil after Close
 	info   fabric.Info
@@ -145,8 +146,8 @@ func (d *domain) invalid(op, text string) error {
 	}
 }
 
-// OpenEndpoint implements fabric.Domain. OpenEndpoint reduces a queue depth that exceeds the
-// provider's limit to the limit, and Endpoint.Caps contains the reduced queue depth.
+// OpenEndpoint implements fabric.Domain. If a queue depth in the configuration exceeds the
+// provider's limit, OpenEndpoint uses the limit instead, and Endpoint.Caps contains the limit.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.c == nil {
 		return nil, fabric.ErrClosed
@@ -209,8 +210,8 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 }
 
 // tryBind checks that a socket can be bound to the local address of the domain, before libfabric's
-// udp provider binds its own socket. The check of tryBind is needed because libfabric leaks the udp
-// provider's socket if the provider fails to bind the socket.
+// udp provider binds its own socket. tryBind is needed because libfabric's udp provider leaks its
+// socket if the bind fails.
 func (d *domain) tryBind() error {
 	ap, ok := d.rules.form.addrPort(d.src)
 	if !ok {
@@ -230,7 +231,8 @@ func (e *endpoint) finish(recvBufferBytes int) {
 		d.rules.bytes = len(e.name)
 	}
 	// The endpoint's name is converted to its canonical form, because peers compare endpoint names as
-	// bytes. A name with a wildcard address has no canonical form, and stays unchanged for display.
+	// bytes. An endpoint name with a wildcard address has no canonical form, and is kept unchanged,
+	// only for display.
 	if canon, err := d.rules.check(e.name); err == nil {
 		e.name = []byte(canon)
 	}

@@ -174,8 +174,8 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 }
 
 // The method "progress" calls the provider so that the provider makes progress, but fetches no
-// completions. Only tests call the method "progress", if a single thread plays the roles of several
-// processes.
+// completions. Only tests in which one thread plays the roles of several processes call the method
+// "progress".
 func (e *endpoint) progress() { C.gofi_progress(e.c) }
 
 // Close implements fabric.Endpoint. Close releases all resources even if it returns an error. A
@@ -209,8 +209,8 @@ const (
 	shmMark   = "fi_shm://"
 )
 
-// forgetName removes the file of an endpoint of the shm provider. A peer that
-// mapped the file before can go on using the mapped memory.
+// forgetName removes the file of an endpoint of the shm provider. A peer that has already mapped
+// the file can go on using the mapped memory.
 func (d *domain) forgetName(name []byte) {
 	file, ok := bytes.CutPrefix(name, []byte(shmMark))
 	file = bytes.TrimRight(file, "\x00")

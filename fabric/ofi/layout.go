@@ -11,7 +11,7 @@ import (
 
 const (
 	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams over a
-	// stream report a limit near 2^64, to which no receive buffer can be sized.
+	// stream report a limit near 2^64, which is too large for the size of a receive buffer.
 	maxDatagramBytes = 65507
 	// maxSegmentBytes is the size of the largest datagram on reliable endpoints. The layer rxm of
 	// libfabric sends messages of up to maxSegmentBytes eagerly, and larger messages by a rendezvous
@@ -124,9 +124,10 @@ func depth(what string, asked int, provider uint64) (int, error) {
 	return min(asked, most), nil
 }
 
-// The type "layout" describes the slots of an arena. Each slot of strideBytes consists of
-// headroomBytes, then sizeBytes for the caller, and then at least slackBytes. The caller's bytes
-// begin at the start of a cache line. The provider's packet prefix is at the end of the headroom.
+// The type "layout" describes the slots of an arena. Each slot of an arena has strideBytes bytes,
+// which are the headroom of headroomBytes, then sizeBytes for the caller, and then at least
+// slackBytes. In each slot, the caller's bytes begin at the start of a cache line, and directly
+// follow the provider's packet prefix at the end of the headroom.
 type layout struct {
 	count, strideBytes, headroomBytes, sizeBytes int
 	txPrefixBytes, rxPrefixBytes                 int

@@ -30,8 +30,8 @@ const (
 	errNoSys  = int(syscall.ENOSYS)
 )
 
-// An "entry" is one result of fi_getinfo. An entry is valid until the list that contains the entry
-// (the results of one fi_getinfo) is freed.
+// An "entry" is one result of fi_getinfo. An entry is valid until its list, which is the result of
+// one fi_getinfo, is freed.
 type entry struct {
 	fi     *C.struct_fi_info
 	info   fabric.Info
@@ -110,8 +110,8 @@ func query(r request) (*list, error) {
 	return l, nil
 }
 
-// dropNeedless removes the entries of layered providers whose base provider is in the list by
-// itself, unless the caller requests the layered provider by name.
+// dropNeedless removes the entries of layered providers whose base provider has an entry of its
+// own, unless the caller requests the layered provider by name.
 func (l *list) dropNeedless(v variant) {
 	bare := make(map[string]bool)
 	for _, e := range l.entries {
@@ -276,8 +276,8 @@ func (f nameForm) printable(src []byte) string {
 
 // The function "rank" returns a sort key that orders providers by preference. Providers for network
 // hardware come first, then unknown providers, and then the providers over the kernel's UDP and
-// TCP. The shm provider, which reaches only this host, and the slow providers "udp;ofi_rxd" and
-// "sockets" come last.
+// TCP. In the order of "rank", the shm provider, which reaches only this host, and the slow
+// providers "udp;ofi_rxd" and "sockets" come last.
 func rank(info fabric.Info) int {
 	order := []string{
 		"usnic", "efa", "verbs", "psm3", "psm2", "", "udp", "net", "tcp", "tcp;ofi_rxm", "shm",
@@ -436,7 +436,7 @@ func (l *list) find(want fabric.Info) *entry {
 	return nil
 }
 
-// Open queries libfabric again, and opens the result that has the same names as the Info.
+// Open queries libfabric again, and opens the first result that matches the argument "info".
 func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
 	v, ok := variantOf(info.Provider)
 	if !ok || v.prov == "" {
@@ -486,8 +486,8 @@ func openFound(r request, info fabric.Info, cfg fabric.DomainConfig) (fabric.Dom
 	return openDomain(e, withSource, cfg)
 }
 
-// The function "failed" converts a failure that the shim (the C part of the package) reports to an
-// error.
+// The function "failed" makes an error from a failure that the shim (the C part of the package) has
+// reported.
 func failed(provider string, f *C.struct_gofi_fail) error {
 	return newError(provider, C.GoString(f.op), int(f.code), strerror)
 }

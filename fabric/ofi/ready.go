@@ -10,8 +10,8 @@ import (
 )
 
 // The type "ready" holds the epoll descriptor that ReadyFd returns, which watches the same
-// descriptors as Wait. The epoll descriptor is opened at the first call of ReadyFd, because the
-// epoll instance costs time for every arriving datagram from its creation on.
+// descriptors as Wait. The epoll descriptor is opened only at the first call of ReadyFd, because an
+// open epoll instance costs time for every arriving datagram.
 type ready struct {
 	epoll int // 0: there is none
 	err   error

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A peer can send file descriptors with every packet on a Unix socket. Closing a received
-// descriptor can block. For example, the close of a socket can wait until the data of the socket is
-// sent, and the close of a FUSE file waits for the file system. When a process closes a socket, the
-// kernel closes the descriptors in the unread packets of the socket. To find packets with
-// descriptors, the domain peeks at each packet of a peer before it receives the packet. The
-// goroutine that uses the domain closes a received descriptor only if the descriptor is the memory
-// of a ring. If a peer's packet contains a descriptor that is not the memory of a ring, a separate
-// goroutine (see the type "closers") closes the socket and the descriptor.
+// A peer can send file descriptors with every packet on a Unix socket. The close of a received
+// descriptor can block, for example until the data of a socket is sent, or until the file system of
+// a FUSE file answers. When a process closes a socket, the kernel closes the descriptors in the
+// unread packets of the socket. To find packets with descriptors, the domain peeks at each packet
+// of a peer before it receives the packet. The goroutine that uses the domain closes a received
+// descriptor only if the descriptor is the memory of a ring. If a peer's packet contains a
+// descriptor that is not the memory of a ring, a separate goroutine (see the type "closers") closes
+// the socket and the descriptor.
 
-// The type "closers" has a goroutine that closes descriptors whose close can block. Each domain has
-// one value of type "closers". Each accepted socket counts towards the limit on links
+// The type "closers" closes descriptors whose close can block, on a separate goroutine. Each domain
+// has one value of type "closers". Each accepted socket counts towards the limit on links
 // (linksPerProcess) of the process that has connected, until the socket is closed.
 type closers struct {
 	lock  sync.Mutex

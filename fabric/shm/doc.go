@@ -14,9 +14,8 @@
 // socket. A packet on the Unix socket wakes a sleeping peer, and end-of-file on the socket shows
 // that the peer has ended. The memory of a ring has no name in a file system, and the kernel frees
 // the memory when both the sending and the receiving process have ended. The only file of a domain
-// is its Unix socket in /dev/shm. If a process ends without removing its Unix socket, a connected
-// peer removes the socket, or a domain that is opened at least a minute after the process has
-// ended.
+// is its Unix socket in /dev/shm. If a process ends without removing its Unix socket, the socket is
+// removed by a connected peer, or by a domain that is opened at least a minute later.
 //
 // # What a ring looks like
 //
@@ -34,17 +33,18 @@
 // A record in the ring consists of an 8-byte word, which contains the size of a datagram, and the
 // datagram. A zero word after the last record marks the end of the records in the ring. For a batch
 // of datagrams, the sender first writes all records except the size word of the first record, and
-// then a zero word after the last record. The last step makes the whole batch visible: the sender
-// overwrites the zero word that marked the end of the earlier records with the size word of the
-// first record. Because a datagram follows its size word directly, the receiver reads only one
-// cache line for a single small datagram. A record does not wrap around at the end of the ring's
-// memory. If a record does not fit before the end of the ring's memory, a word with the flag "skip"
-// tells the receiver to continue at the beginning of the memory. Each payload is copied twice with
-// package internal/bulk: by the sender into the ring, and by the receiver out of the ring.
+// then a zero word after the last record. Finally, the sender makes the whole batch visible with
+// one store, which replaces the zero word at the end of the earlier records with the size word of
+// the batch's first record. Because a datagram follows its size word directly, the receiver reads
+// only one cache line for a single small datagram. A record does not wrap around at the end of the
+// ring's memory. If a record does not fit before the end of the ring's memory, a word with the flag
+// "skip" tells the receiver to continue at the beginning of the memory. Each payload is copied
+// twice with package internal/bulk, by the sender into the ring and by the receiver out of the
+// ring.
 //
-// If most of the latest sleeps have ended within 200 us, a receiver or sender first sleeps for at
-// most 200 us in a futex call on the sleep words of its rings. If the futex sleep ends without a
-// wake-up, the receiver or sender sleeps until there is an event on its Unix sockets (wait_nap.go).
+// If the previous Wait of a domain took less than 200 us, Wait first sleeps for at most 200 us in a
+// futex call on the sleep flags of the rings. If the futex sleep ends without a wake-up, Wait
+// sleeps until there is an event on the domain's Unix sockets (wait_nap.go).
 //
 // # What is trusted
 //
@@ -58,13 +58,13 @@
 //
 // # Limits
 //
-// A ring has 4 MiB, or the size that follows from fabric.DomainConfig, or fewer bytes if the domain
-// has many rings (see ringBudget). The rings from one endpoint to 256 peers have 268 MiB together.
-// If a domain has the largest number of rings (2048), its rings take 716 MiB together. A btl module
-// has two endpoints, and therefore two rings in each direction for each active peer. The memory
-// pages of a ring that have never held a datagram use no physical memory, and a pair of endpoints
-// that never communicates has no ring. The attribute "memory" in the fabric.Info of a domain states
-// how much memory the domain's rings can use.
+// A ring has 4 MiB, or less if the file size limit of the process (RLIMIT_FSIZE) is lower, or if
+// the domain has many rings (see ringBudget). The rings from one endpoint to 256 peers have 268 MiB
+// together. If a domain has the largest number of rings (2048), its rings take 716 MiB together. A
+// btl module has two endpoints, and therefore two rings in each direction for each active peer. A
+// ring uses physical memory only as far as datagrams have filled the ring, in steps of 64 KiB
+// (touchBytes), and a pair of endpoints that never communicates has no ring. The attribute "memory"
+// in the fabric.Info of a domain states how much memory the domain's rings can use.
 //
 // A domain accepts a limited number of rings in total (linksMax), and a limited number of rings
 // from each process (linksPerProcess). A domain that has accepted more than 1 GiB of rings accepts
@@ -77,15 +77,16 @@
 // The send of a datagram of at most injectBytes yields no Completion. If the ring has no room for a
 // datagram of at most injectBytes, the sender copies the datagram to its queue of waiting sends. If
 // a datagram in the queue of waiting sends is lost because the peer has ended, the next Post to the
-// same peer returns an error. The queue of waiting sends accepts a new send to a peer only if the
-// queue has more free slots than waiting sends to this peer.
+// same peer returns an error. The first waiting send to a peer can take any free slot of the queue
+// of waiting sends. A further send to the same peer can wait only if the queue has more unreserved
+// free slots (see readersShare) than waiting sends to this peer.
 //
-// A domain uses at most half of the file descriptors that the process is allowed to have. Each
-// domain counts only its own file descriptors, so that several domains of a process together can
-// use more than half of the process's descriptors. If the Unix socket of a running domain in
-// /dev/shm is removed, connected peers are not affected, but no process that is not yet connected
-// can connect to the domain. Processes can communicate only if they have the same /dev/shm. For an
+// The incoming links of a domain use at most half of the file descriptors that the process is
+// allowed to have. Each domain counts only its own incoming links, so that several domains of a
+// process together can use more than half of the process's descriptors. If the Unix socket of a
+// running domain in /dev/shm is removed, connected peers are not affected, but no other process can
+// connect to the domain. Processes can communicate only if they have the same /dev/shm. For an
 // endpoint of a process with a different /dev/shm, Insert returns an error that states the reason.
 //
-// Only one goroutine at a time may use a domain and its endpoints. Any goroutine may call Wake.
+// Only one goroutine at a time may use a domain and its endpoints. Wake is safe for concurrent use.
 package shm

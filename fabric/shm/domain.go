@@ -25,7 +25,7 @@ const (
 
 // The type "domain" implements fabric.Domain and fabric.Sleeper. Only the goroutine that uses the
 // domain may access the fields of the domain, except the fields "bell", "sleeper" and
-// "napper.bell".
+// "napper.bell", which Wake, Sleep and Hasten use on other goroutines.
 type domain struct {
 	info    fabric.Info
 	name    name // without an endpoint number

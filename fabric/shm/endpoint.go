@@ -21,8 +21,8 @@ const (
 	// A poll first looks for datagrams in the ring from which the latest datagram came, and then in
 	// the next scanRings rings of the endpoint.
 	scanRings = 8
-	// scanIdle is the number of rings that a poll scans instead of scanRings, if the latest scan has
-	// found no datagram.
+	// If the latest scan has found no datagram, a poll looks only in the next scanIdle rings, not in
+	// scanRings rings.
 	scanIdle = 2
 	// injectBytes is the largest size of a send that yields no Completion. If the ring has no room for
 	// a datagram of at most injectBytes, the datagram is copied into the queue of waiting sends.
@@ -166,8 +166,9 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 			return l, nil
 		}
 	}
-	// The queue of waiting sends accepts one more send to a peer only if the number of its unreserved
-	// free slots exceeds the number of waiting sends to this peer.
+	// The first waiting send to a peer can take any free slot of the queue of waiting sends. A further
+	// send to the same peer can wait only if the queue has more unreserved free slots than waiting
+	// sends to this peer.
 	reserve := e.caps.TxDepth / readersShare
 	if l.waiting.Len() >= free-reserve && (l.waiting.Len() > 0 || free == 0) {
 		return nil, fabric.ErrAgain

@@ -28,7 +28,7 @@ const (
 	linksMax = 2048
 	// linksPerProcess is the largest number of rings that a domain accepts from one process. For a
 	// domain, every process outside its PID namespace has the process id 0. All processes outside the
-	// PID namespace together are therefore allowed only as many rings as one process.
+	// domain's PID namespace together are allowed mostIn()-linksPerProcess rings.
 	linksPerProcess = 256
 	// silentMax is the largest number of accepted sockets that wait for their first packet, which
 	// passes the memory of the ring. If one more accepted socket has to wait for its first packet, the
@@ -101,8 +101,8 @@ func ringSize(most, ringBytes int) int {
 }
 
 // takesBytes returns the size of the largest ring that the domain at present accepts from the
-// process "pid". If the rings that the domain has accepted from the process have more than about
-// half of takenBudget together, takesBytes returns the smallest size of a ring.
+// process "pid". takesBytes returns the smallest size of a ring if one more ring of the largest
+// size would exceed takenBudget in total, or half of takenBudget for the process.
 func (d *domain) takesBytes(pid int32) int {
 	if d.takenBytes+ringBytesMax > takenBudget ||
 		d.loop.bytesOf[pid]+ringBytesMax > takenBudget/2 {

@@ -182,8 +182,8 @@ func (o *loop) acceptOne() (fd int, err error) {
 }
 
 // mostIn returns the largest number of incoming links that a domain accepts. Each accepted link
-// needs a file descriptor. With the limit mostIn, half of the file descriptors that the process is
-// allowed to have remain for the rest of the process.
+// needs a file descriptor. The limit mostIn leaves half of the process's file descriptors
+// (RLIMIT_NOFILE) for other uses.
 func mostIn() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -193,8 +193,8 @@ func mostIn() int {
 }
 
 // The method "admit" makes an incoming link from an accepted socket, if the peer's process belongs
-// to the same user and has not reached the limit on links of one process. The result of the method
-// "admit" tells whether it has made a link.
+// to the user of this process and has not reached the limit on links of one process. The result of
+// the method "admit" tells whether it has made a link.
 func (o *loop) admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil || cred.Uid != o.domain.name.uid || !o.mayTake(cred.Pid) {

@@ -133,9 +133,9 @@ func openDir(uid uint32) (fd int, err error) {
 	return fd, nil
 }
 
-// notOurs returns the error of openDir if the directory for this user's sockets exists but belongs
-// to a different user. If the directory belongs to a different user, this user cannot use the
-// provider until the owner of the directory, or root, has removed the directory.
+// notOurs returns the error of openDir if the path "dir" of this user's sockets exists, but is not
+// a directory to which only this user has access. If "dir" belongs to a different user, this user
+// cannot use the provider until the owner of "dir", or root, has removed "dir".
 func notOurs(dir string, st *unix.Stat_t) error {
 	return fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be a directory of this user alone",
 		fabric.ErrUnavailable, dir, st.Uid, st.Mode)

@@ -30,14 +30,14 @@ const (
 	wordEnd  = 0
 	wordSkip = 1 << 32
 
-	// Within a batch, the sender makes the written datagrams visible to the receiver as soon as more
-	// than publishBytes bytes are invisible.
+	// Within a batch, the sender publishes the written records to the receiver as soon as the
+	// unpublished records have at least publishBytes bytes.
 	publishBytes = 16 << 10
 
-	// The sender and the receiver populate the memory of a ring in parts of touchBytes. Each part is
-	// populated when it is first used.
+	// The sender and the receiver each prefault their mapping of a ring (MADV_POPULATE_WRITE) in parts
+	// of touchBytes, when a part is first used.
 	touchBytes = 64 << 10
-	// The first firstBytes bytes of a ring are populated by ordinary page faults.
+	// The first firstBytes bytes of a ring are not prefaulted, and cause ordinary page faults.
 	firstBytes = 4 << 10
 )
 
@@ -67,7 +67,7 @@ func (r *ring) head() *uint64   { return (*uint64)(unsafe.Pointer(&r.mem[offHead
 func (r *ring) sleeps() *uint32 { return (*uint32)(unsafe.Pointer(&r.mem[offSleeps])) }
 func (r *ring) wants() *uint32  { return (*uint32)(unsafe.Pointer(&r.mem[offWants])) }
 
-// The method "touch" populates the next part of the ring's memory by one system call, which
+// The method "touch" prefaults the next part of the ring's memory by one system call, which
 // replaces a page fault for each page.
 func (r *ring) touch() {
 	at := headerBytes + r.touched
@@ -161,9 +161,9 @@ func (s *sendRing) put(head, tail []byte) bool {
 	return true
 }
 
-// The method "begin" writes the word (with the size) of the record at the tail of the ring. If the
-// record is the first of a batch, the method "begin" only saves the word in the field word1, and
-// the next call of the method "publish" writes the word.
+// The method "begin" writes the 8-byte word with which the record at the tail of the ring begins.
+// If the record is the first of a batch, the method "begin" only saves the word in the field word1,
+// and the next call of the method "publish" writes the word.
 func (s *sendRing) begin(word uint64) {
 	if !s.open {
 		s.first, s.word1, s.open = s.tail, word, true

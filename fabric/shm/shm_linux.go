@@ -24,9 +24,8 @@ const (
 // and does not compile.
 const _ = uint(ringBytesMin/8*7 - 2*(mtuBytes+ringAlign) - ringAlign)
 
-// GetInfo returns an Info if Hints.Provider is empty or selects this provider. The provider has no
-// local addresses, so that GetInfo returns no Info if Hints.Node is neither empty nor the name of
-// the domain.
+// GetInfo returns an Info if Hints.Provider is empty or selects this provider. Because the provider
+// has no local addresses, Hints.Node must be empty or the name of the domain.
 func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	switch h.Provider {
 	case "", ProviderName, ProviderName + "/":
@@ -56,8 +55,8 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 	return openDomain(info, cfg)
 }
 
-// fileLimit returns the process's file size limit (RLIMIT_FSIZE), to which the memory of a ring is
-// subject.
+// fileLimit returns the process's file size limit (RLIMIT_FSIZE), which also limits the size of a
+// ring's memory.
 func fileLimit() uint64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) != nil {

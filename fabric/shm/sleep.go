@@ -89,7 +89,7 @@ func (s *sleeper) close() {
 	}
 }
 
-// The method "still" cancels the deadline that was set for a Sleep that has ended.
+// The method "still" stops the kernel timer that was set for the deadline of an earlier Sleep.
 func (s *sleeper) still() {
 	if s.made {
 		s.park.Still()

@@ -15,11 +15,10 @@ import (
 )
 
 // Wait implements fabric.Waiter. Wait sets the sleep flag in each ring, checks all rings once more,
-// and sleeps. If most of the latest sleeps have ended within napMost, Wait first sleeps for at most
-// napMost in a futex call on the sleep flags, and then waits for an event on the sockets. A peer
-// that writes to or reads from a ring whose sleep flag is set wakes this process. A datagram for an
-// endpoint without posted receives does not end the Wait, because Poll could not receive the
-// datagram.
+// and sleeps. If the previous Wait took less than napMost, Wait first sleeps for at most napMost in
+// a futex call on the sleep flags, and then waits for an event on the sockets. A peer that writes
+// to or reads from a ring whose sleep flag is set wakes this process. A datagram for an endpoint
+// without posted receives does not end the Wait, because Poll could not receive the datagram.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
@@ -105,9 +104,8 @@ func (d *domain) sayAsleep(how uint32) {
 	}
 }
 
-// When a connection to a busy peer has failed, the domain tries again after a pause. The first
-// pause before a retry is retryPause. The pause doubles after each failure, but at most
-// retryPausesLog2 times.
+// After a failed connection to a busy peer, the domain connects again after a pause, which is
+// retryPause at first and doubles after each failure, up to retryPausesLog2 times.
 const (
 	retryPause      = time.Millisecond
 	retryPausesLog2 = 6
@@ -120,7 +118,8 @@ func sooner(timeout, pause time.Duration) time.Duration {
 	return min(timeout, pause)
 }
 
-// tryAgain makes the next poll retry the failed connections whose pause has passed.
+// tryAgain makes the next poll retry all failed connections, and makes the next call of "tend"
+// watch the listening socket again.
 func (d *domain) tryAgain() {
 	for _, e := range d.endpoints {
 		if e == nil {

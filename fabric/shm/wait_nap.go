@@ -27,7 +27,7 @@ const (
 	// napWords sleep flags, a futex sleep has no advantage over a sleep on the descriptors, because
 	// each sleep flag adds 0.1 us to a futex sleep.
 	napWords = 8
-	// Once after every napTend futex sleeps, Wait checks the domain's descriptors for events.
+	// After every napTend futex sleeps, Wait checks the domain's descriptors for events.
 	napTend = 16
 )
 
@@ -38,8 +38,8 @@ const (
 	bellRung    = 2
 )
 
-// The type "napper" makes Wait sleep in futex calls on the sleep flags of the rings, as long as
-// most wake-ups come within napMost. A wake-up by a packet on a socket takes twice as long as a
+// The type "napper" makes Wait sleep in a futex call on the sleep flags of the rings, if the
+// previous Wait took less than napMost. A wake-up by a packet on a socket takes twice as long as a
 // wake-up by a futex.
 type napper struct {
 	pays bool // the latest sleep on the flags or descriptors ended before napMost

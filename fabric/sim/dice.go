@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// The constants in this block are the purposes of random numbers. Each purpose has a separate
-// stream of random numbers.
+// The constants in this block select separate streams of random numbers for paths and for nodes.
 const (
 	dicePath = 1 + iota
 	diceNode
@@ -16,8 +15,8 @@ const (
 // dice is one stream of random numbers.
 type dice struct{ pcg rand.PCG }
 
-// newDice returns the stream of random numbers for one purpose, for example for the path from node
-// "a" to node "b".
+// newDice returns the stream of random numbers of the path from node "a" to node "b" (dicePath), or
+// of node "a" (diceNode).
 func newDice(seed uint64, purpose, a, b int) dice {
 	h := mix(mix(mix(mix(0, seed), uint64(purpose)), uint64(a)), uint64(b))
 	var d dice
@@ -45,8 +44,8 @@ func (d *dice) within(limit time.Duration) time.Duration {
 	return time.Duration(d.below(int(limit)))
 }
 
-// replayDelay returns a random delay between 1 us and 2 s. All orders of magnitude of the random
-// delay are equally likely.
+// replayDelay returns a random delay between 1 us and 2 s, the logarithm of which has a uniform
+// distribution.
 func (d *dice) replayDelay() time.Duration {
 	const loNs, hiNs = 1e3, 2e9
 	return time.Duration(loNs * math.Exp(d.unit()*math.Log(hiNs/loNs)))

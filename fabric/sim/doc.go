@@ -15,11 +15,11 @@
 // one event to the next. A simulated hour without traffic takes no real time.
 //
 // The Paths define the faults of the network. A Path can lose, duplicate, damage and replay
-// datagrams, can be cut, and can have a slow line with a short queue. The NodeFaults make
-// operations of a host fail or return ErrAgain, and delay completions. In tests that need a fixed
-// sequence of events, a Filter decides whether each datagram is delivered, delayed, copied or
-// dropped. The network counts all faults, and the counters of the network satisfy the following
-// equation.
+// datagrams, can lose all datagrams (Cut), and can have a slow line with a short queue. The
+// NodeFaults make operations of a host fail or return ErrAgain, and delay completions. In tests
+// that need a fixed sequence of events, a Filter decides whether each datagram is delivered,
+// delayed, copied or dropped. The network counts all faults, and the counters of the network
+// satisfy the following equation.
 //
 //	sent + duplicated + junk + replayed + injected ==
 //	    delivered + drops (Kind.Drop) + InFlight + Queued
@@ -36,6 +36,6 @@
 // and the functions given to At and After, may call the methods of the Network. The callbacks
 // Observe and Filter must not crash a node or close a domain, because the network might call them
 // during an operation of the domain. Observe and a Filter can call After(0, f) with a function f
-// that crashes the node or closes the domain. The network calls a function given to After(0, f)
-// when the operation in progress has ended.
+// that crashes the node or closes the domain, because the network calls f only when the operation
+// in progress has ended.
 package sim

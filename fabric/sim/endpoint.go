@@ -24,10 +24,11 @@ type endpoint struct {
 	// endpoint has already transmitted. The next Poll reports the completion of each transmitted send.
 	left int
 	land fabric.HeaderSplit
-	// The field "ahead" holds completions of received datagrams that only the next Poll reports.
+	// The field "ahead" holds completions of datagrams that the latest Poll has received, and that the
+	// next Poll will report.
 	ahead fifo.Queue[fabric.Completion]
 	// The field "origins" holds the senders of the datagrams that the latest Poll has received,
-	// including the datagrams that only the next Poll will report.
+	// including the datagrams that the next Poll will report.
 	origins []Port
 }
 
@@ -226,8 +227,8 @@ func (e *endpoint) read(s *fabric.Send, p *packet) {
 }
 
 // The method "leave" transmits the datagram of the oldest send that was not transmitted yet. The
-// argument "crc" of the method "leave" is the checksum of the send's bytes, or nil if the checksum
-// is not known.
+// argument "crc" of the method "leave" is the checksum of the datagram, or nil if the checksum is
+// not known.
 func (e *endpoint) leave(crc *uint32) {
 	op := e.sends.At(e.left)
 	e.left++

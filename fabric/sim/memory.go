@@ -81,8 +81,8 @@ func (p *packet) copyOf(o *packet) {
 	p.crc, p.hasCRC, p.spoilt = o.crc, o.hasCRC, o.spoilt
 }
 
-// arenaMemory returns memory for a domain's arena. If an earlier domain has used the memory,
-// arenaMemory sets the buffers that the earlier domain had posted to zero.
+// arenaMemory returns memory for a domain's arena, if possible from a closed domain whose posted
+// buffers the method "recycle" has set to zero.
 func (nw *Network) arenaMemory(sizeBytes int) []byte {
 	mem := nw.cfg.Memory
 	if mem == nil {

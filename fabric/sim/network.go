@@ -45,9 +45,9 @@ type Config struct {
 	// If Reliable is true, the network is reliable and ordered, as the Info of each domain reports. A
 	// reliable network uses only the fields Delay, Jitter, BytesPerSecond and Cut of a Path. In a
 	// reliable network, datagrams from one endpoint to a second endpoint arrive in the order in which
-	// they were sent. In a reliable network, Post returns ErrAgain if the receiver's queue is full.
-	// Even a reliable network loses datagrams to an endpoint that is not open, and datagrams that a
-	// Filter drops.
+	// they were sent. In a reliable network, Post returns ErrAgain if the queue of the receiver is
+	// full, or if an injected send would overtake an earlier send. Even a reliable network loses
+	// datagrams to an endpoint that is not open, and datagrams that a Filter drops.
 	Reliable bool
 	// If NoGather is true, Caps.Gather is false, so that a test can check that a caller works without
 	// Caps.Gather.
@@ -61,7 +61,7 @@ type Config struct {
 	// datagrams.
 	NoSource bool
 	// PollAhead is the number of datagrams that a Poll can receive in addition to the datagrams that
-	// it reports in the slice "out". The next Poll reports these PollAhead datagrams.
+	// it reports in the slice "out". The next Poll reports these additional datagrams of PollAhead.
 	PollAhead int
 	// PassCost is the shortest virtual time between two calls of Process.Progress by a node. The
 	// default of PassCost is 1 us.

@@ -36,7 +36,7 @@ type NodeFaults struct {
 	// that reuses a buffer too early.
 	LateSends time.Duration
 	// QueueDatagrams replaces Config.QueueDatagrams for the receive queues of the node. If
-	// NodeFaults.QueueDatagrams is 0, Config.QueueDatagrams applies to the node.
+	// NodeFaults.QueueDatagrams is 0, Config.QueueDatagrams applies.
 	QueueDatagrams int
 }
 
@@ -103,7 +103,7 @@ func (nw *Network) Nodes() []*Node { return slices.Clone(nw.nodes) }
 // Name is the node's name.
 func (n *Node) Name() string { return n.name }
 
-// Index is the number of the node, counted from 0, which is also Port.Node.
+// Index is the number of the node, counted from 0, and equals Port.Node in the Ports of the node.
 func (n *Node) Index() int { return n.index }
 
 // Open opens the node's domain. Open fails while the node already has an open domain. Calling Open
@@ -180,7 +180,7 @@ func (n *Node) SetPace(d time.Duration) {
 	}
 }
 
-// SetFaults replaces the faults that the simulated host of this node has.
+// SetFaults replaces the NodeFaults of this node's simulated host.
 func (n *Node) SetFaults(f NodeFaults) {
 	n.faults = f
 	if f.PostAgain <= 0 {

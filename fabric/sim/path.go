@@ -53,8 +53,8 @@ type Path struct {
 	// more than MTUBytes bytes. An MTUBytes of 0 means no limit.
 	MTUBytes int
 	// If MTUTold is true, the path reports its MTU to the sender of the first datagram that is too
-	// large, as ICMP does. After the report of a path's MTU, Post refuses all datagrams to the same
-	// node that are larger than this MTU, until SetPath is called for the path.
+	// large, as ICMP does. After a path has reported its MTU, Post refuses all larger datagrams for
+	// the path, until SetPath is called for the path.
 	MTUTold bool
 }
 
@@ -84,8 +84,8 @@ type link struct {
 	burst bool // in the bad state
 	own   Line
 
-	// In a reliable network, the field "last" holds the arrival time of the last datagram that was
-	// sent between each pair of endpoints.
+	// In a reliable network, the field "last" holds for each pair of endpoints the arrival time of the
+	// datagram that was sent last.
 	last map[[2]int]mono.Time
 
 	old     []*packet // the last datagrams, for Replay
@@ -122,8 +122,8 @@ func (nw *Network) SetPath(from, to *Node, p Path) {
 // Path returns the Path from one node to another node.
 func (nw *Network) Path(from, to *Node) Path { return nw.link(from.index, to.index).path }
 
-// The method "carry" injects the faults of the path into a datagram that leaves its node, and puts
-// the datagram in transit unless the path loses it.
+// The method "carry" takes a datagram that leaves its node, injects the faults of the path, and
+// puts the datagram in transit unless the path loses the datagram.
 func (l *link) carry(p *packet, v Verdict) {
 	nw, path := l.nw, &l.path
 	if nw.cfg.Reliable {
@@ -263,7 +263,8 @@ func (l *link) lost() Kind {
 	}
 }
 
-// The method "damage" alters a datagram, with the probabilities BitFlip and Truncate of the path.
+// The method "damage" truncates a datagram with the probability Path.Truncate, and inverts bits of
+// the datagram with the probability Path.BitFlip.
 func (l *link) damage(p *packet) {
 	path := &l.path
 	if l.dice.chance(path.Truncate) && len(p.data) > 0 {
@@ -321,8 +322,8 @@ func (l *link) extras(p *packet) {
 	l.oldNext = (l.oldNext + 1) % replayRing
 }
 
-// The method "junk" fills a packet with random bytes. Half of the random packets begin with the
-// same bytes as valid packets, so that the receiver's first check accepts them.
+// The method "junk" fills a packet with random bytes. Half of the random packets begin with the two
+// bytes (magic and kind) of a valid packet header, so that they pass the receiver's first check.
 func (l *link) junk(p *packet) {
 	const (
 		magic    = 0xB7

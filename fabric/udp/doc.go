@@ -14,17 +14,17 @@
 //
 // The provider passes the addresses of the arena and of the message headers to the kernel as
 // integers. The arena is mapped outside the Go heap. The message headers are in heap memory without
-// pointers. The memory of the message headers stays valid, because the endpoint keeps a reference
-// to this memory, and because Go's garbage collector never moves heap memory. The domain keeps a
+// pointers. The addresses of the message headers stay valid, because the endpoint keeps a reference
+// to the headers, and because Go's garbage collector never moves heap memory. The domain keeps a
 // reference to a registered region until DeregisterRegion, so that the garbage collector does not
 // free the region.
 //
-// The provider sets the socket option IP_PMTUDISC_PROBE, so that the kernel neither fragments
-// datagrams nor refuses datagrams because of ICMP reports from routers. A send of a datagram larger
-// than the MTU of the network device fails with EMSGSIZE. A datagram that exceeds the path MTU is
-// lost. With the socket option IP_PMTUDISC_DO instead, the kernel would believe a forged ICMP
-// report, and would for minutes refuse datagrams that the path can carry. The sender must probe the
-// path MTU, as package btl does (RFC 8899).
+// The provider sets the socket option IP_MTU_DISCOVER to IP_PMTUDISC_PROBE, so that the kernel
+// neither fragments datagrams nor refuses datagrams because of ICMP reports from routers. A send of
+// a datagram larger than the MTU of the network device fails with EMSGSIZE. A datagram that exceeds
+// the path MTU is lost. With IP_PMTUDISC_DO instead of IP_PMTUDISC_PROBE, the kernel would believe
+// a forged ICMP report, and would for minutes refuse datagrams that the path can carry. The user of
+// the provider must probe the path MTU, as package btl does (RFC 8899).
 //
 // The provider does not request ICMP errors (IP_RECVERR), because the kernel would report the ICMP
 // error of a datagram as the error of a later, unrelated call. The provider reports no error if the
@@ -32,9 +32,9 @@
 // datagrams the kernel dropped because a receive buffer was full.
 //
 // The provider detects missing features of the kernel by probes and by errors, and works without
-// the missing features. A provider name such as "udp;nogso;nogro;nommsg" turns off single features,
-// for tests and for troubleshooting. A program can turn off the same features with the argument of
-// type Options of the function New.
+// them. A provider name such as "udp;nogso;nogro;nommsg" turns off single features, for tests and
+// for troubleshooting. A program can turn off the same features with the argument of type Options
+// of the function New.
 //
 //	options.go   provider names and their options
 //	provider.go  GetInfo and Open

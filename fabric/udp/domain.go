@@ -26,7 +26,8 @@ const (
 )
 
 // The type "domain" implements fabric.Domain and fabric.Sleeper. Only the goroutine that uses the
-// domain may access the fields of the domain, except the fields "bell" and "sleeper".
+// domain may access the fields of the domain, except the fields "bell" and "sleeper", which Wake,
+// Sleep and Hasten use on other goroutines.
 type domain struct {
 	options  Options
 	local    inet.Local
@@ -210,8 +211,8 @@ func (d *domain) DeregisterRegion(r fabric.Region) error {
 	return nil
 }
 
-// OpenEndpoint implements fabric.Domain. OpenEndpoint reduces a queue depth that exceeds the
-// provider's limit to the limit, and Endpoint.Caps contains the reduced queue depth.
+// OpenEndpoint implements fabric.Domain. If a queue depth in the configuration exceeds the
+// provider's limit, OpenEndpoint uses the limit instead, and Endpoint.Caps contains the limit.
 func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, fabric.ErrClosed

@@ -14,8 +14,8 @@ const (
 	rxRows       = 16              // messages of one system call
 	rxSegments   = runSegmentsMost // datagrams that the kernel coalesces at most
 	messageBytes = 1 << 16
-	// The receiver predicts the size of the next datagrams only from coalesced messages of at least
-	// adaptBytes, because messages of less than adaptBytes are cheap to copy.
+	// The receiver adapts its I/O vectors to the datagram size of a coalesced message only if the
+	// message has at least adaptBytes, because a smaller message is cheap to copy.
 	adaptBytes = 4 << 10
 	// After calmSingles consecutive single datagrams, the receiver prepares its I/O vectors for single
 	// datagrams instead of coalesced messages.
@@ -239,8 +239,8 @@ func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) 
 	return int(h.size), r.ctl[row].segment(h.ctlLen), done
 }
 
-// The method "tail" returns the offset in the scratch memory to which the kernel writes the last
-// part of an I/O vector (row).
+// The method "tail" returns the offset in scratch memory at which the last entry of the I/O vector
+// with the index "row" begins.
 func (r *receiver) tail(row int) int { return row*scratchBytes + headroomBytes }
 
 // The method "receive" receives messages from the socket. If the method "receive" returns an error,
@@ -316,9 +316,9 @@ func complete(c *fabric.Completion, from fabric.Addr, b fabric.Buf, lenBytes, ro
 	c.Landed, c.LandedOff, c.Origin = 0, 0, uint16(row)
 }
 
-// The method "placed" returns the number of datagrams of a coalesced message that the kernel has
-// written to separate buffers, and the offset in scratch memory of the datagrams that follow them
-// in the message.
+// The result "count" of the method "placed" is the number of datagrams of a coalesced message that
+// the kernel has written to separate buffers. The result "off" of the method "placed" is the offset
+// in scratch memory of the remaining datagrams of the message.
 func (r *receiver) placed(row int, list []fabric.Buf, size, segment, stride int) (count, off int) {
 	r.adapt(size, segment)
 	if segment == stride {
@@ -328,8 +328,8 @@ func (r *receiver) placed(row int, list []fabric.Buf, size, segment, stride int)
 	return 0, r.gather(row, list, size, stride)
 }
 
-// The method "gather" copies all buffers of an I/O vector (row) to scratch memory, and returns the
-// offset of the copy.
+// The method "gather" copies the message in the buffers of the I/O vector with the index "row" to
+// scratch memory, and returns the offset of the copy.
 func (r *receiver) gather(row int, list []fabric.Buf, size, stride int) (off int) {
 	inside := min(size, len(list)*stride)
 	off = r.tail(row) - inside
@@ -440,8 +440,8 @@ func (r *receiver) drain(out []fabric.Completion) (n int) {
 	return n
 }
 
-// The methods "single" and "adapt" choose the layout of the next I/O vectors. The receiver calls
-// the method "single" for each received single datagram, and the method "adapt" for each received
+// The methods "single" and "adapt" choose the layout of the next I/O vectors. The method "single"
+// is called for each received message that is a single datagram, and the method "adapt" for each
 // coalesced message.
 
 func (r *receiver) single(size int) {

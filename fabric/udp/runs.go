@@ -42,8 +42,8 @@ type deviceBounds struct {
 }
 
 // boundsOf returns the limits of segmentation offload for messages that are sent from the local
-// address "l". Messages to an address of this host go through the loopback device, and therefore
-// the limits of the loopback device apply as well.
+// address "l". The result of boundsOf also respects the limits of the loopback device, because
+// messages to an address of this host go through the loopback device.
 func boundsOf(l *inet.Local) runBounds {
 	least := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 	for index, d := range deviceBoundsAll() {
@@ -110,8 +110,8 @@ func deviceBoundsAll() map[int]linkDevice {
 	return devices
 }
 
-// boundsIn reads the segmentation offload limits from the attributes of a network device. Before
-// version 6.3, Linux has a common size limit of segmentation offload for IPv4 and IPv6.
+// boundsIn reads the segmentation offload limits from the attributes of a network device. Linux
+// before version 6.3 has only one size limit of segmentation offload, for both IPv4 and IPv6.
 func boundsIn(attrs []syscall.NetlinkRouteAttr) deviceBounds {
 	d := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 	own4 := false

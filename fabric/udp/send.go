@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	// The constants in this block limit the number of messages and datagrams that one system call
-	// sends, because the garbage collector sometimes has to wait until a thread returns from its
-	// system call.
+	// The constants in this block limit the messages and I/O vector entries of one raw system call,
+	// because the garbage collector might have to wait until the thread returns from the system call.
 	txMessages = 32
 	txIovecs   = 1024
 )
@@ -51,7 +50,7 @@ func (t *sender) init(e *endpoint, gso bool) {
 	}
 }
 
-// A "run" describes the message (one entry of sendmmsg) to which the method "plan" currently adds
+// A "run" describes the unfinished message (one entry of sendmmsg) to which the method "plan" adds
 // datagrams. The kernel splits a message with several datagrams by segmentation offload (GSO). All
 // datagrams of a run have the size of the first datagram, except that the last datagram can be
 // shorter.
@@ -67,7 +66,7 @@ type run struct {
 // The method "plan" groups the sends at the beginning of a batch into messages, up to the number of
 // messages that one system call sends. The result "taken" of the method "plan" is the number of
 // sends that it has put into messages. At an invalid send, the method "plan" stops, and returns an
-// error that says why the send is invalid.
+// error with the reason.
 func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	var r run
 	m, v := -1, 0

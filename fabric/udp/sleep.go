@@ -14,19 +14,19 @@ import (
 
 // The type "sleeper" is the state of the methods Arm and Sleep. Sleep waits for events on an epoll
 // descriptor, which watches the domain's sockets and the descriptor that Wake makes readable. The
-// first call of Arm opens the epoll descriptor.
+// first call of Arm or ReadyFd opens the epoll descriptor.
 //
 //	Arm    the owner       which sockets, those with receives posted
 //	Sleep  any goroutine   parks until the epoll descriptor is readable
 //
 // As a rule, the events of the domain's sockets are enabled in the epoll set only during a Sleep,
-// because a datagram must wake a thread only during a Sleep. When many polls have received
+// because outside a Sleep no thread waits for the epoll descriptor. When many polls have received
 // datagrams without a Sleep, the sockets are removed from the epoll set, because epoll costs the
 // senders to a watched socket about 100 ns per packet.
 //
 // While few datagrams arrive between one Sleep and the next, the sockets' epoll events remain
 // enabled after each Sleep. As soon as more than calmFinds polls have received datagrams since the
-// latest Sleep, the domain disables the sockets' epoll events, and from then on disables them again
+// latest Sleep, the domain disables the sockets' epoll events, and from then on disables the events
 // after each Sleep.
 type sleeper struct {
 	made    bool
@@ -136,8 +136,9 @@ func (s *sleeper) received() {
 	}
 }
 
-// The method "still" disables the events of the sockets. A caller that has waited for the epoll
-// descriptor of ReadyFd without a Sleep calls the method "still" after the wait.
+// The method "still" stops the timer of an earlier Sleep, and disables the sockets' events. ReadyFd
+// calls the method "still", because the timer and the events would make the epoll descriptor
+// readable before ArmReady.
 func (s *sleeper) still() {
 	s.park.Still()
 	s.mu.Lock()
@@ -145,9 +146,8 @@ func (s *sleeper) still() {
 	s.quiet()
 }
 
-// The method "stir" is called when several polls have received datagrams since the latest Sleep.
-// The method "stir" disables the sockets' epoll events, and ends the state in which these events
-// stay enabled after a Sleep.
+// The method "stir" disables the sockets' epoll events, and ends the state in which the events stay
+// enabled after a Sleep, because several polls have received datagrams since the latest Sleep.
 func (s *sleeper) stir() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

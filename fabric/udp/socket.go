@@ -209,8 +209,9 @@ func sysError(op string, err error) error {
 	return err
 }
 
-// The functions recvMsg, recvMmsg and their counterparts for sending make raw system calls. The
-// number of messages in a batch is limited, so that one raw system call does not take long.
+// The functions recvMsg, recvMmsg and their counterparts for sending make raw system calls. A raw
+// system call does not inform Go's scheduler, and therefore the number of messages in one call is
+// limited.
 
 func sendTo(fd int, v *iovec, m *msghdr) unix.Errno {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), v.base, v.len, 0, m.name,

@@ -9,10 +9,9 @@ import (
 
 var _ fabric.Sourcer = (*endpoint)(nil)
 
-// AppendSource implements fabric.Sourcer. If a Poll before the latest Poll has received the
-// datagram from the kernel, AppendSource finds the sender in the datagram's entry in the queue
-// "pending". The entry of a reported datagram in the queue "pending" is not reused until the next
-// Poll.
+// AppendSource implements fabric.Sourcer. If an earlier Poll than the latest has received the
+// datagram from the kernel, AppendSource finds the sender in the datagram's entry of the queue
+// "pending". The next Poll can reuse the entry of a datagram that the latest Poll has reported.
 func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
 	r := &e.rx
 	var from *sockaddr

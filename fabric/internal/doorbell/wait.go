@@ -1,14 +1,14 @@
 // Package doorbell lets the goroutine that uses a Domain (the owner) sleep until a goroutine that
-// sends datagrams to the Domain (a sender) wakes the owner. While the owner is awake, RingIfAsleep
-// costs one atomic load.
+// sends datagrams to the Domain (a sender) wakes the owner. While the owner of the Domain is awake,
+// RingIfAsleep costs one atomic load.
 //
 //	owner    says that it sleeps --> looks at its queues
 //	sender   fills a queue       --> looks whether the owner sleeps
 //
-// No wake-up is lost, because the owner first says that it sleeps and then reads the queues, and
-// the sender first fills the queue and then reads whether the owner sleeps. Any goroutine may call
-// RingIfAsleep and Wake. Only the goroutine that uses the Domain may call Wait and Arm, and one
-// goroutine at a time may call Sleep.
+// No wake-up is lost, because the owner first sets its sleep flag and then reads its queues, and a
+// sender first fills a queue and then reads the sleep flag. RingIfAsleep and Wake are safe for
+// concurrent use. Only the goroutine that uses the Domain may call Wait and Arm, and one goroutine
+// at a time may call Sleep.
 package doorbell
 
 import (

@@ -7,5 +7,5 @@
 //	+=========+==============+===================+
 //	 1 byte    2, big-endian  4 or 16
 //
-// The functions of package inet have no state, and any goroutine may call them.
+// The functions of package inet have no state, and are safe for concurrent use.
 package inet

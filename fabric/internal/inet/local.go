@@ -45,7 +45,7 @@ func (l *Local) Version() int {
 	return 6
 }
 
-// PayloadBytes is the size of the largest datagram that leaves the device without fragmentation.
+// PayloadBytes is the size of the largest UDP payload that the device sends without fragmentation.
 func (l *Local) PayloadBytes() int {
 	if l.Addr.Is4() {
 		return min(l.MTUBytes-Headers4Bytes, MaxPayload4Bytes)
@@ -53,10 +53,10 @@ func (l *Local) PayloadBytes() int {
 	return min(l.MTUBytes-Headers6Bytes, MaxPayload6Bytes)
 }
 
-// The type "node" is a parsed Hints.Node. A node selects those IP addresses of this host that meet
-// the conditions in the fields "device", "addr" and "loopback". A zero field is no condition. The
-// field "ports" is no condition, but contains the ports that the endpoints use at a selected
-// address.
+// The type "node" is a parsed Hints.Node. A Hints.Node selects those IP addresses of this host that
+// match the fields "device", "addr" and "loopback", where a zero field matches every address. The
+// field "ports" has no influence on the selection, and contains the ports of the endpoints at a
+// selected address.
 type node struct {
 	device   string     // name of the device, or empty
 	addr     netip.Addr // the address, if valid; an unspecified address means any
@@ -85,9 +85,9 @@ func parseNode(text string) (node, error) {
 	return n, nil
 }
 
-// The method "match" reports whether the node selects the address "l". The returned Local is "l"
-// with the ports of the node, and with the IP address of the node if the node has one. The loopback
-// device has all addresses of 127.0.0.0/8, although the system reports only 127.0.0.1.
+// The method "match" reports whether the Hints.Node selects the address "l". The returned Local is
+// "l" with the ports of the Hints.Node, and with its IP address if it has one. The loopback device
+// has all addresses of 127.0.0.0/8, although the system reports only 127.0.0.1.
 func (n node) match(l Local) (Local, bool) {
 	l.Ports = n.ports
 	switch {
@@ -176,9 +176,9 @@ func bridgesNoHardware(device string) bool {
 	})
 }
 
-// The method "reach" returns a sort key for the addresses of this host. Ordinary devices come
-// first, then devices without a carrier and bridges between containers, and the loopback device
-// comes last.
+// The method "reach" returns a sort key for the addresses of this host. In the order of the sort
+// keys, ordinary devices come first, then devices without a carrier and bridges between containers,
+// and the loopback device comes last.
 func (l *Local) reach() int {
 	if l.Addr.IsLoopback() {
 		return 6

@@ -30,7 +30,8 @@ func AppendName(name []byte, ap netip.AddrPort) []byte {
 
 // DecodeName decodes an endpoint name from an untrusted source. DecodeName refuses a name whose IP
 // version is not the argument "version", a name with port 0, and a name with an unspecified,
-// broadcast or multicast address. The error of DecodeName wraps fabric.ErrBadName.
+// broadcast, multicast or IPv4-mapped IPv6 address. The error of DecodeName wraps
+// fabric.ErrBadName.
 func DecodeName(name []byte, version int) (netip.AddrPort, error) {
 	want := nameBytes4
 	if version == 6 {

@@ -1,6 +1,6 @@
-// Package regions has the table of the memory regions of a fabric.Domain, which several providers
-// share. A Region consists of the index of its entry and of a generation number, which tells it
-// from earlier regions in the same entry.
+// Package regions implements the table of a fabric.Domain's memory regions, for several providers.
+// A Region consists of the index of its table entry and of a generation number, which distinguishes
+// it from earlier regions in the same entry.
 //
 //	31         20                0
 //	+===========+================+
@@ -86,8 +86,8 @@ func (t *Table) Gather(s *fabric.Send) []byte {
 	return Part(t.Get(s.Region), s.RegionOff, uint64(s.RegionLen))
 }
 
-// Part returns sizeBytes bytes of a region's memory from an offset on, or nil if the memory is nil
-// or does not contain all these bytes.
+// Part returns the sizeBytes bytes at the offset "off" of a region's memory, or nil if the memory
+// is nil or does not contain all these bytes.
 func Part(mem []byte, off, sizeBytes uint64) []byte {
 	if mem == nil || off > uint64(len(mem)) || sizeBytes > uint64(len(mem))-off {
 		return nil

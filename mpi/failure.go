@@ -31,7 +31,7 @@ type arrival struct {
 	notice notice
 }
 
-// The type "failures" is the part of an engine that concerns dead ranks and agreements. Message
+// The type "failures" is the state of an engine for dead ranks and agreement rounds. Message
 // handlers store events in a value of the type "failures", and the events are handled later,
 // between polls of the transport.
 type failures struct {
@@ -342,7 +342,7 @@ func (c *Comm) usable() error {
 }
 
 // Failed returns the ranks of the communicator that this rank knows to be dead, in ascending order.
-// At the same time, two ranks can know of different dead ranks. In Shrink and Agree, however, all
+// The results of Failed at two ranks can differ for some time. In Shrink and Agree, however, all
 // surviving ranks agree on the same set of dead ranks.
 func (c *Comm) Failed() []int {
 	c.e.lock()

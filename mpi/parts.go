@@ -22,7 +22,8 @@ type assembly struct {
 	dead    []int
 }
 
-// noticeRanksMax returns the largest number of dead ranks that fit in one control message.
+// noticeRanksMax returns the largest number of dead ranks that fit in one part of a control
+// message.
 func (e *engine) noticeRanksMax() int {
 	if n := e.failures.perPart; n > 0 {
 		return n

@@ -9,8 +9,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Receiver is the receiving side of a stream. Any goroutine may call the exported methods of a
-// Receiver. The methods that are not exported run on the engine's goroutine only.
+// Receiver is the receiving side of a stream. The exported methods of a Receiver are safe for
+// concurrent use. The methods that are not exported run on the engine's goroutine only.
 type Receiver struct {
 	e    *Engine
 	ring *Ring
@@ -44,7 +44,7 @@ type Receiver struct {
 	blockedAt mono.Time
 	asks      bool      // the receiver is in Engine.stall.turns
 	asksAt    mono.Time // time of the latest wish to stop the port
-	// The field "stopped" is the latest result of stall.stopped for this receiver.
+	// The field "stopped" is the result of the latest call of stall.stopped for this receiver.
 	stopped time.Duration
 	takenAt mono.Time // time of the latest noticeTaken
 	fresh   uint64    // number of new datagrams

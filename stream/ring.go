@@ -103,10 +103,11 @@ const (
 	endWords
 )
 
-// Ring is the memory of a stream's messages, with the states of its regions. Any goroutine may read
-// and set the states of the regions. Any process that maps the ring may read and set the states of
-// its regions. All words of a ring are read and written atomically. The state of a region
-// determines whether the program or the transport owns the region and the words of its descriptor.
+// Ring is the memory of a stream's messages, with the states of its regions. The methods that read
+// or set the states of the regions are safe for concurrent use by several goroutines, and by all
+// processes that map the ring. All words of a ring are read and written atomically. The state of a
+// region determines whether the program or the transport owns the region and the words of its
+// descriptor.
 type Ring struct {
 	geo    Geometry
 	blocks [][]byte // one block, or one block per region
@@ -233,9 +234,9 @@ func (r *Ring) Populated(i int) bool { return r.get(i, wordState) == regionPopul
 func (r *Ring) Free(i int) bool { return r.get(i, wordState) == regionFree }
 
 // SetPopulated changes the state of region i. A producer calls SetPopulated with true after filling
-// the region. A reader calls SetPopulated with false after reading the region. Any goroutine may
-// call SetPopulated for a region that the program owns. SetPopulated does not change a region that
-// the transport owns.
+// the region. A reader calls SetPopulated with false after reading the region. SetPopulated is safe
+// for concurrent use by several goroutines. SetPopulated does not change a region that the
+// transport owns.
 func (r *Ring) SetPopulated(i int, populated bool) {
 	from, to := regionPopulated, regionFree
 	if populated {
@@ -281,7 +282,7 @@ func (r *Ring) setEnd(word int, yes bool) {
 	atomic.StoreUint64(&r.end[word], v)
 }
 
-// leave marks the ring as one whose stream has ended (endOver), and ends the stream's use of the
+// leave records in the ring that its stream has ended (endOver), and lets a new stream use the
 // ring.
 func (r *Ring) leave() {
 	r.setEnd(endFinished, false)

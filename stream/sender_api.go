@@ -80,10 +80,10 @@ func (s *Sender) Drop(messages uint64) {
 
 // Finish ends a stream without a fixed number of messages (Config.Messages). After Finish, the
 // stream ends when all populated regions are sent, and all receivers have sent their reports. A
-// receiver without a report delays the end by at most Config.Timeout, a second and its Config.Grace
-// together. In the unreliable mode, a receiver that says that it still takes datagrams can delay
-// the end by at most 30 times Config.Timeout and its Config.Grace together. Port.Abort ends the
-// stream immediately.
+// receiver that sends no report delays the end by at most the sum of Config.Timeout, one second and
+// the receiver's Config.Grace. In the unreliable mode, a receiver that reports progress can delay
+// the end by at most 30 times Config.Timeout plus its Config.Grace. Port.Abort ends the stream
+// immediately.
 func (s *Sender) Finish() {
 	s.lock.Lock()
 	s.finish = true

@@ -75,8 +75,8 @@ func saysExcluded(why error) bool {
 // memberGone is called when the connection (endpoint) to a rank has ended. If the rank has become
 // silent, memberGone sends a probe to it (see the method "ask"). If the rank has ended the
 // connection because it considers this rank dead, memberGone ends this rank's participation in the
-// job. If the connection has ended because of neither silence nor exclusion, memberGone records the
-// rank as dead. If the rank is already recorded as dead, memberGone does nothing.
+// job. If the connection has ended for a reason that is neither silence nor exclusion, memberGone
+// records the rank as dead. If the rank is already recorded as dead, memberGone does nothing.
 func (e *engine) memberGone(p *pml.Peer, m *member) {
 	f, why := &e.failures, p.Err()
 	inOrder := errors.Is(why, btl.ErrPeerClosed) || errors.Is(why, btl.ErrClosed)

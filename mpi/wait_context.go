@@ -3,8 +3,8 @@ package mpi
 import "context"
 
 // A contextWatch wakes the sleeping call when a context ends. A contextWatch watches at most one
-// context at a time. It continues to watch the context after the sleep, because the same call often
-// sleeps again with the same context. The engine's mu guards each contextWatch.
+// context at a time. A contextWatch continues to watch the context after the sleep, because the
+// same call often sleeps again. The engine's mu guards each contextWatch.
 type contextWatch struct {
 	wake    func()
 	watched <-chan struct{} // Done channel of the watched context; nil: none

@@ -75,8 +75,9 @@ func (q *waitQueue) wakeOne() {
 }
 
 // wakeReady wakes the sleeping calls whose conditions are fulfilled. The function that tests a
-// condition can drop messages, and thereby end requests and wake other calls of the list. If such a
-// call is the next one of the walk through the list, the method "unlink" advances the field "walk".
+// condition can drop messages, and thereby end requests and wake other calls. If the field "walk"
+// refers to a call that is woken, the method "unlink" advances the field "walk" to the next
+// sleeping call.
 func (q *waitQueue) wakeReady() {
 	for q.walk = q.parked; q.walk != nil; {
 		w := q.walk

@@ -40,8 +40,8 @@ const windowRepliesMax = 2 * windowOpsMax
 // of a request, later requests of this rank wait. At most windowSendsMax requests of a rank occupy
 // a buffer at the same time, because a rank that follows the protocol never has more unsent
 // requests, apart from a few Unlocks. All other waiting requests remain messages of the Layer.
-// Because these messages count towards the limits on unexpected messages from the rank, the Layer
-// delays a rank that sends too many requests. The requests of other ranks do not wait.
+// Because messages of the Layer count towards the limits on unexpected messages from the rank, the
+// Layer delays a rank that sends too many requests. The requests of other ranks do not wait.
 type windowSender struct {
 	first, last *waitingRequest
 	landing     int // number of waiting requests that occupy a buffer

@@ -18,7 +18,8 @@ const headerMost = 4 << 10
 type Handler func(now btl.Time, m *Message)
 
 // The type "handlers" is a table of the handlers of active messages, with one array for each upper
-// byte of an id. The array of an upper byte is allocated with its first handler, to save memory.
+// byte of an id. The array of an upper byte is allocated when its first handler is set, so that a
+// Layer with few handlers needs little memory.
 type handlers [256]*[256]Handler
 
 // The method "set" sets the handler of an id, or removes the handler if fn is nil.

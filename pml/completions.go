@@ -15,8 +15,8 @@ func newCompletions() completions {
 // The method "empty" reports whether OnDone was called for all ended requests.
 func (c *completions) empty() bool { return c.ended.first == nil }
 
-// The method "add" appends an ended request to the queue, for a later call of the method "settle".
-// The request must not be in any list.
+// The method "add" appends a request to the queue of ended requests, so that a later call of the
+// method "settle" calls its OnDone. The request must not be in any list.
 func (c *completions) add(r *Request) {
 	r.state = over
 	c.ended.add(r)
@@ -24,7 +24,7 @@ func (c *completions) add(r *Request) {
 
 // The method "tell" ends a request that must not be in any list, and calls its OnDone at once. If
 // OnDone of an earlier request is still running or was not called yet, the method "tell" appends
-// the request to the queue instead.
+// the request to the queue of ended requests instead.
 func (c *completions) tell(r *Request) {
 	if c.running || c.ended.first != nil {
 		c.add(r)

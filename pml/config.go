@@ -62,8 +62,8 @@ type Config struct {
 	// module.
 	EagerBytes int
 	// UnexpectedBytes is the maximum total size of the unexpected messages from one peer, at most 1
-	// GiB. An eager message counts towards UnexpectedBytes as its header (SendActive) and data plus 64
-	// bytes, and an announced message only as its header. An UnexpectedBytes of 0 means 1 MiB.
+	// GiB. The caller's header of each active message, and the data plus 64 bytes of each eager
+	// message, count towards UnexpectedBytes. An UnexpectedBytes of 0 means 1 MiB.
 	UnexpectedBytes int
 	// GoneBytes is the maximum memory for unexpected messages from peers whose connections have ended,
 	// at most 1<<40 bytes. Each ended connection with unexpected messages counts towards GoneBytes as

@@ -285,8 +285,8 @@ const (
 // or have not yet sent the data of matched receives from any peer.
 func (s *hosts) watches() bool { return s.holders.first != nil || s.open.first != nil }
 
-// pressAt returns the latest time for the next call of the method "press" at which hosts.awake
-// still grows by the whole time since the latest call.
+// pressAt returns the time at which the method "press" must be called next, so that the whole time
+// since its latest call counts towards hosts.awake.
 func (s *hosts) pressAt() btl.Time { return s.pressedAt.Add(s.timeout / awakeParts) }
 
 // Each call of the method "press" adds the time since the previous call to hosts.awake, but at most

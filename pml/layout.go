@@ -3,9 +3,9 @@ package pml
 import "gobtl/btl"
 
 // Layout describes the memory of a non-contiguous message, like a derived datatype of MPI (see
-// Request.Layout). Until the request is Done, the methods of its Layout are called by Progress and
-// by the method that begins the request. A Layout must not change while a request with the Layout
-// is in progress. Several requests can share one Layout.
+// Request.Layout). Progress, and the method that begins a request, call the methods of the
+// request's Layout until the request is Done. A Layout must not change while a request with the
+// Layout is in progress. Several requests can share one Layout.
 type Layout interface {
 	// Bytes returns the size of the message in bytes.
 	Bytes() int

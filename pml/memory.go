@@ -23,7 +23,7 @@ type memory struct {
 	messages []*Message
 }
 
-// The method "keep" returns a copy of the Message m with a copy of the data, and counts both.
+// The method "keep" returns a copy of the Message m with a copy of the data, and counts this copy.
 func (y *memory) keep(m *Message, data []byte) *Message {
 	kept := y.get()
 	*kept = *m
@@ -77,8 +77,8 @@ func (y *memory) spend(m *Message) {
 	m.gone, m.data = true, nil
 }
 
-// The method "release" frees a Message and its data. The method "release" accepts only results of
-// the methods "keep" and "lend". After the release, the Message must not be used.
+// The method "release" frees a Message and its data. The method "release" accepts only Messages
+// that the method "keep" or "lend" has returned. After the release, the Message must not be used.
 func (y *memory) release(m *Message) {
 	y.spend(m)
 	if len(y.messages) < keptMax {

@@ -74,7 +74,7 @@ func (a *assembler) earn(work uint64) { a.budget = min(a.budget+work, a.budgetMa
 // The method "poor" reports whether the caller must call "pay" before the next "grant".
 func (a *assembler) poor() bool { return a.budget < a.budgetMax/2 }
 
-// The method "charge" takes the given work from the budget. If the budget is too small for this
+// The method "charge" takes the given work from the budget. If the budget is less than the given
 // work, the difference becomes a debt.
 func (a *assembler) charge(work uint64) {
 	paid := min(work, a.budget)
@@ -96,7 +96,7 @@ func (a *assembler) pay(now mono.Time, written uint64) {
 
 // grant opens free regions, in the order of their numbers, and returns the first ordinal after the
 // open regions. One call of grant opens at most perPass regions, and at most as many as the budget
-// covers. If free regions remain because of one of these limits, grant sets the field "more".
+// covers. If free regions remain because of perPass or the budget, grant sets the field "more".
 func (a *assembler) grant() uint64 {
 	end := a.lo + a.openMax
 	if a.track.total != unknownTotal {

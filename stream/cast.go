@@ -196,9 +196,9 @@ func (c *caster) batchMax() int {
 }
 
 // The method "source" returns the source (sentFrom) of the payload of a datagram whose message is
-// in the given slot of the ring. If the fabric has a flow control for each receiver, the source
-// does not refer to the ring: the payload is copied to the send buffer, and the sender can release
-// the region before the send completes.
+// in the given slot of the ring. If the fabric has a flow control for each receiver, the payload is
+// copied to the send buffer, and the source does not refer to the ring, so that the sender can
+// release the region before the send completes.
 func (c *caster) source(slot int) sentFrom {
 	if c.each {
 		return sentFrom{}

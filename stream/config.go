@@ -81,10 +81,10 @@ type Config struct {
 	Unmonitored bool
 	// Timeout is how long a sender or receiver waits for a packet from the peer before the stream
 	// fails. A reliable sender waits for a free region at the receiver for at most Timeout. For the
-	// acknowledgement of a put, it waits for at most 30 times Timeout plus one second for each 8 KiB
-	// of the put. After the last put, it waits for the acknowledgement of all control messages for at
-	// most 30 times Timeout plus one second for each 8 KiB of other puts to the receiver. The range of
-	// Timeout is 100 ms to 1 h, and a Timeout of 0 means 10 s.
+	// acknowledgement of a put, a reliable sender waits for at most 30 times Timeout plus one second
+	// for each 8 KiB of the put. After the last put, a reliable sender waits for the acknowledgement
+	// of all control messages for at most 30 times Timeout plus one second for each 8 KiB of other
+	// puts to the receiver. The range of Timeout is 100 ms to 1 h, and a Timeout of 0 means 10 s.
 	Timeout time.Duration
 	// Meet is the time limit from the call of Send or Receive until the peers are connected. A Meet of
 	// 0 means 1 minute.
@@ -115,10 +115,10 @@ type Config struct {
 	// The fields below are for senders only.
 
 	// Receivers is the number of receivers for which the sender waits before the stream starts. If the
-	// field Only is true, the sender waits for all receivers that were passed to Connect. The value 0
-	// means 1. With a negative value, the sender does not wait for receivers. In the unreliable mode,
-	// a receiver that joins later gets the messages that are sent after it has joined. A reliable
-	// stream in progress refuses new receivers.
+	// field Only is true, the sender waits for all receivers that were passed to Connect. A Receivers
+	// of 0 means 1. If Receivers is negative, the sender does not wait for receivers. In the
+	// unreliable mode, a receiver that joins later gets the messages that are sent after it has
+	// joined. A reliable stream in progress refuses new receivers.
 	Receivers int
 	// JoinersMax limits the number of receivers that have joined the stream after its start. Without a
 	// multicast group (Group), each receiver costs the sender a separate copy of the stream. Receivers

@@ -9,15 +9,15 @@ import (
 )
 
 // Parsing a letter (control message in JSON) takes up to 40 ns for each byte, and any connected
-// peer can send letters. The number of bytes of letters that this side parses is therefore limited
-// by a bound for each endpoint and a bound for each host. Because each letter also takes time that
+// peer can send letters. To limit the time for parsing, each endpoint and each host has a bound for
+// the number of bytes of letters that this side parses. Because each letter also takes time that
 // does not depend on its size, and a packet can carry hundreds of empty letters, a letter counts as
 // letterWork bytes plus its size. A stream needs about 12 KiB of letters until its start. In the
 // unreliable mode, a receiver also answers a probe of the datagram size about once a second (see
 // pathsize.go), by a letter of about 86 bytes. If an endpoint exceeds its own bound, this side
 // counts the endpoint in Refusals.Letters, and ends the connection without parsing the letter. If a
-// letter exceeds the bound of its host, this side counts the letter in Refusals.Letters, and drops
-// it.
+// letter exceeds the bound of its sender's host, this side counts the letter in Refusals.Letters,
+// and drops it.
 
 const (
 	// letterBurst is the number of bytes of letters that an endpoint may send at once, and
@@ -37,7 +37,8 @@ const (
 	// bound of a host outlives its endpoints, so that a peer cannot send another burst by opening a
 	// new connection.
 	letterHostShare = 4
-	// letterHostsMax is the largest number of bounds of hosts, unless more hosts have open links.
+	// letterHostsMax is the largest number of hosts whose bounds are kept, unless more hosts have open
+	// links.
 	letterHostsMax = 1024
 )
 
@@ -68,7 +69,7 @@ type letterHost struct {
 }
 
 // letterBound is the limit on the letters of an endpoint or of a host (a token bucket). If no
-// further letter arrives, the bucket is full from the time "free" on.
+// further letter arrives, the peer may send a whole burst again from the time "free" on.
 type letterBound struct {
 	free   mono.Time
 	opened uint64 // letters.opened at the latest letter

@@ -23,11 +23,11 @@ import (
 // in the same way as the addresses in the receiver's identity line.
 //
 // A receiver on a host with several networks may name an address that is not the source address of
-// its connection to the Meeting. If the rate limit does not allow the handshake with such a
-// receiver at present, the sender asks the receiver to try again later. The rate limit does not
-// apply to a process on the sender's own host, because the process could itself send packets to any
-// address. Identity lines that a forwarder on this host (such as "ssh -R") passes on count as lines
-// of this host.
+// its connection to the Meeting. If the rate limit does not allow a handshake with the receiver at
+// present, the sender asks the receiver to try again later. The rate limit does not apply to a
+// process on the sender's own host, because the process could itself send packets to any address.
+// Identity lines that a forwarder on this host (such as "ssh -R") passes on count as lines of this
+// host.
 
 const (
 	// otherHostEvery is the minimum average time between two handshakes with addresses that possibly
@@ -123,11 +123,11 @@ func (e *Engine) ofOtherHost(id Identity) (bool, error) {
 }
 
 // contend decides between a receiver's identity and existing links to the same module whose address
-// is not validated yet. Possibly a different host has caused such a link, by an identity line that
-// names the module with a wrong data address or a wrong key. If the receiver's identity came from
-// the host that it names, contend ends the incomplete handshakes that other hosts have caused with
-// wrong addresses of the module (see displace). If unvalidated links remain, contend returns an
-// error that wraps ErrTaken, so that the receiver tries again later. When a handshake with the
+// is not validated yet. Possibly a different host has caused the existing link, by an identity line
+// that names the module with a wrong data address or a wrong key. If the receiver's identity came
+// from the host that it names, contend ends the incomplete handshakes that other hosts have caused
+// with wrong addresses of the module (see displace). If unvalidated links remain, contend returns
+// an error that wraps ErrTaken, so that the receiver tries again later. When a handshake with the
 // right addresses is complete, the module itself soon refuses a wrong key.
 func (s *Sender) contend(id Identity) error {
 	otherHost, err := s.e.ofOtherHost(id)

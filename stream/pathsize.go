@@ -9,14 +9,14 @@ import (
 )
 
 // A datagram size counts as too large for the path to a receiver only by evidence from this
-// receiver (RFC 8899). Such evidence is that the receiver answers probes without padding, does not
-// answer probes that are padded to the size of the stream's datagrams, and does not get datagrams
+// receiver (RFC 8899). The size of a stream's datagrams is too large if the receiver answers probes
+// without padding, does not answer probes that are padded to this size, and does not get datagrams
 // of the stream. An error of the operating system is not evidence that the path cannot carry a
 // datagram size. The providers udp and net make Linux ignore ICMP messages about the path MTU
 // (IP_PMTUDISC_PROBE), and a datagram fails with EMSGSIZE only if it exceeds the MTU of the network
 // device, which can change. Other operating systems may believe ICMP messages, which any host can
-// send. After EMSGSIZE, the sender therefore posts its next padded probe at once, and draws no
-// other conclusion.
+// send. After EMSGSIZE, the sender posts its next padded probe at once, and draws no other
+// conclusion.
 //
 //	sender                               receiver
 //	   ======== padded probe ==============>    before the start; then each sizeEvery

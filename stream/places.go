@@ -25,8 +25,8 @@ type places struct {
 }
 
 // searchEvery is the minimum time between two searches among the endpoints of all networks, and
-// between two searches among the endpoints of one network. The searches are limited, because each
-// search looks at all endpoints, and a host can send any number of lines in a second.
+// between two searches among the endpoints of one network. The rate of searches is limited, because
+// each search looks at all endpoints, and a host can send any number of lines in a second.
 const searchEvery = 100 * time.Millisecond
 
 // place describes an endpoint that this side has opened because of an identity line.
@@ -76,10 +76,11 @@ func (p *places) unname(name string) {
 }
 
 // allowLine returns an error that wraps ErrTaken if lines of the identity's network have already
-// opened the largest permitted number of endpoints. Before it returns this error, allowLine closes
+// opened the largest permitted number of endpoints. Before it returns ErrTaken, allowLine closes
 // the unused endpoints of the network, at most once in searchEvery, so that a later line can open
-// an endpoint. The limit does not apply to a module to which a line has already opened an endpoint.
-// If the limit allows the endpoint, allowLine returns the results of allowOtherHost.
+// an endpoint. The limit for one network does not apply to a module to which a line has already
+// opened an endpoint. If the limit allows the endpoint, allowLine returns the results of
+// allowOtherHost.
 func (e *Engine) allowLine(id Identity) (otherHost bool, err error) {
 	most := e.m.Config().PeersPerHost
 	if id.from != "" && most > 0 {

@@ -325,9 +325,9 @@ func (k *link) skipTo(ordinal uint64) bool {
 // message that has credit, but is delayed by the rate limit, by the transport or by unacknowledged
 // puts, does not count as stalled. The transport itself ends the connection to a receiver that does
 // not acknowledge packets, except while the receiver reports a lack of memory for a message of
-// another stream. Because of this exception, watch also ends the link if no put has completed for
-// the time putTime, or if the receiver has not acknowledged earlier control messages for the time
-// flushTime.
+// another stream. Because a receiver could report a lack of memory for ever, watch also ends the
+// link if no put has completed for the time putTime, or if the receiver has not acknowledged
+// earlier control messages for the time flushTime.
 func (k *link) watch(now mono.Time) {
 	inFlight := k.putLo < k.putHi
 	if inFlight && now.Sub(k.movedAt) > k.putTime() {

@@ -133,9 +133,9 @@ func (s *Sender) makeRoom() {
 }
 
 // oldestOfLargestHost returns the peer that a new peer replaces, which is the oldest peer of the
-// host with the most peers. Because of this choice, a host with many peers displaces its own peers,
-// and not the peers of hosts with few peers. The argument "peers" of oldestOfLargestHost is in the
-// order of arrival, and not empty.
+// host with the most peers. A host with many peers thereby displaces its own peers, and not the
+// peers of hosts with few peers. The argument "peers" of oldestOfLargestHost is in the order of
+// arrival, and not empty.
 func oldestOfLargestHost[T any](peers []T, ep func(T) *btl.Endpoint) T {
 	count := make(map[string]int)
 	for _, p := range peers {

@@ -49,9 +49,9 @@ const (
 	meetLine = 5 * time.Second
 	// guestsMax is the largest number of peers that are connected to a Meeting. If guestsMax peers are
 	// connected, a new peer replaces a waiting peer, which is a peer that has not sent its line yet or
-	// that waits for a call of Exchange. The replaced peer is a waiting peer of the host with the most
-	// waiting peers: a peer without a line if there is one, and otherwise the peer whose line is
-	// oldest (see package bounded).
+	// that waits for a call of Exchange. The replaced peer is on the host with the most waiting peers.
+	// On this host, a peer without a line is replaced first, and then the peer whose line is oldest
+	// (see package bounded).
 	guestsMax = 64
 )
 

@@ -35,9 +35,9 @@ func (s *Sender) awaitReports(now mono.Time) {
 }
 
 // endTimeouts limits how long the sender waits for the final report of a receiver of the unreliable
-// mode that still makes progress (noticeTaken), because it still reads datagrams from its socket
-// buffer. The wait for the report ends at the latest endTimeouts times Config.Timeout, plus the
-// receiver's Config.Grace, after the sender has sent all messages. In the reliable mode, all
+// mode that still makes progress (noticeTaken), because the receiver still reads datagrams from its
+// socket buffer. The wait for the report ends at the latest endTimeouts times Config.Timeout, plus
+// the receiver's Config.Grace, after the sender has sent all messages. In the reliable mode, all
 // messages have arrived before the end message, and a receiver cannot prolong the wait.
 const endTimeouts = 30
 

@@ -113,7 +113,8 @@ func (r *Receiver) allowForStops(now mono.Time) {
 	}
 }
 
-// leave ends the stop and the turn of a receiver that accepts no more datagrams.
+// leave ends a stop by a receiver that accepts no more datagrams, and removes this receiver from
+// the queue of turns.
 func (s *stall) leave(r *Receiver, now mono.Time) {
 	s.end(r, now)
 	r.asks = false

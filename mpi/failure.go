@@ -300,7 +300,8 @@ func (e *engine) revoke(context uint64) {
 }
 
 // tellRevoked forwards all known revocations to the neighbouring ranks (see eachNeighbour). If the
-// transport accepts no more messages for now, a later call of tellRevoked forwards the rest.
+// transport accepts no more messages for now, a later call of tellRevoked forwards the remaining
+// revocations.
 func (e *engine) tellRevoked() {
 	f := &e.failures
 	if f.untold = false; f.told == nil {

@@ -10,8 +10,8 @@ import (
 	"gobtl/pml"
 )
 
-// Locks and atomic operations such as Accumulate are messages in the window's communicator.
-// A request has the tag 0, and the reply to a request has the tag that the request names. The
+// Locks and atomic operations such as Accumulate are messages in the window's communicator. A
+// request has the tag 0, and the reply to a request has the tag that the request contains. The
 // following table gives the offset, the size in bytes and the meaning of each field of a request.
 //
 //	at  size meaning

@@ -240,9 +240,9 @@ func (w *World) Finalize(ctx context.Context) error {
 	return errors.Join(err, w.job.Finalize(ctx))
 }
 
-// The method "fence" waits for all ranks in the launcher's barrier. Because this barrier never ends
-// if a dead rank is missing, the method "fence" waits for at most leaveTimeout after the death of a
-// rank, and then returns a RankError.
+// The method "fence" waits for all ranks in the launcher's barrier. Because the launcher's barrier
+// never ends without the dead rank, the method "fence" waits for at most leaveTimeout after the
+// death of a rank, and then returns a RankError.
 func (w *World) fence(ctx context.Context) error {
 	e := w.e
 	ctx, cancel := context.WithCancelCause(ctx)

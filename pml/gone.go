@@ -3,8 +3,8 @@ package pml
 // The method "leave" handles the unexpected messages of a peer whose connection has ended. Messages
 // that had arrived completely before the end of the connection can still be received. The method
 // "leave" drops the messages of the peer that were announced and whose data has not arrived. If the
-// messages of gone peers exceed Config.GoneBytes, the method "leave" drops all messages of some
-// gone peers, and returns their memory to the pool y.
+// messages of ended connections exceed Config.GoneBytes, the method "leave" drops all messages of
+// some ended connections, and returns the memory to the pool y.
 func (q *unexpected) leave(p *Peer, y *memory) {
 	held := int64(0)
 	for m := p.unexpected.first; m != nil; {

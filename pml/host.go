@@ -243,7 +243,7 @@ func (p *Peer) waitNoMore() {
 	}
 }
 
-// houseAll gives free memory regions to the receives that wait for a region.
+// houseAll registers memory regions for the receives that wait for a free region.
 func (s *hosts) houseAll() {
 	for h := s.homeless.first; h != nil; {
 		next := h.waits.next
@@ -254,7 +254,7 @@ func (s *hosts) houseAll() {
 	}
 }
 
-// The method "house" gives memory regions to the matched receives from a peer, in the order of
+// The method "house" registers memory regions for the matched receives from a peer, in the order of
 // matching. The method "house" returns false if the peer has to wait until regions of other peers
 // are closed, and true otherwise. If the peer has reached its limit of regions, the method "house"
 // returns true, because Progress calls the method "house" again after one of the peer's own regions

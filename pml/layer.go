@@ -108,7 +108,7 @@ type Peer struct {
 // Endpoint returns the peer's endpoint. The Context of the endpoint belongs to the Layer.
 func (p *Peer) Endpoint() *btl.Endpoint { return p.ep }
 
-// Err returns the reason why the peer is gone, or nil if the peer is not gone.
+// Err returns the reason why the connection to the peer has ended, or nil if it has not ended.
 func (p *Peer) Err() error { return p.err }
 
 // New makes a Layer over a module, for fragments with the tag cfg.Tag. New sets the function

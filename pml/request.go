@@ -64,8 +64,8 @@ type Request struct {
 	// knows the length of the message sets Exact in order to detect a message of a different length.
 	// Exact must be changed only while the request is Done.
 	Exact bool
-	// Among restricts a receive from any peer to the messages of these peers, unless Among is nil. If
-	// messages of peers outside the set Among have arrived before the call of Recv and match, Recv
+	// If Among is not nil, it restricts a receive from any peer to messages of the peers in this set.
+	// If messages of peers outside the set Among have arrived before the call of Recv and match, Recv
 	// drops them (see DropOthers). Messages that arrive later from peers outside the set Among do not
 	// match the receive. Among has no effect on a receive from one peer. Among must be changed only
 	// while the request is Done.

@@ -8,10 +8,10 @@ import (
 
 // One packet of a peer can cause the assembler to open and close many regions of a ring. In the
 // unreliable mode, such a packet is a datagram far ahead of earlier datagrams, and in the reliable
-// mode, a notice that skips messages or reports puts. The assembler limits this work by a budget,
-// which grows only with the data that the sender has really sent and with time, and which has a
-// constant maximum. When the assembler opens a region, it takes the cost of opening and closing the
-// region from the budget.
+// mode, a notice that skips messages or reports puts. The assembler limits the work for opening and
+// closing regions by a budget, which grows only with the data that the sender has really sent and
+// with time, and which has a constant maximum. When the assembler opens a region, it takes the cost
+// of opening and closing the region from the budget.
 //
 //   - In the unreliable mode, each datagram increases the budget by workBytes plus workFactor times
 //     its payload.
@@ -21,11 +21,11 @@ import (
 //     budget.
 //
 // In the unreliable mode, the cost of a region includes the size of its memory. In the reliable
-// mode, the cost does not include this size, because the memory of a region without messages is not
-// accessed, and a sender that drops messages leaves many regions empty. If the sender drops a part
-// of a region, the missing messages are filled with zeros, and the number of zero bytes is taken
-// from the budget. If the budget is smaller than this number, the difference becomes a debt. Later
-// puts and time first reduce the debt, and then increase the budget.
+// mode, the cost does not include the memory, because the memory of a region without messages is
+// not accessed, and a sender that drops messages leaves many regions empty. If the sender drops a
+// part of a region, the missing messages are filled with zeros, and the number of zero bytes is
+// taken from the budget. If the budget is smaller than the number of zero bytes, the difference
+// becomes a debt. Later puts and time first reduce the debt, and then increase the budget.
 const (
 	workFactor = 20
 	workBytes  = 4 << 10

@@ -21,9 +21,9 @@ import (
 
 const (
 	// letterBurst is the number of bytes of letters that an endpoint may send at once, and
-	// letterPerSecond is the number of bytes that it may send in each second after that. With each
-	// stream that the program of this side opens, the burst of every endpoint grows by letterPerStream
-	// bytes.
+	// letterPerSecond is the number of bytes of letters that it may send in each following second.
+	// With each stream that the program of this side opens, the burst of every endpoint grows by
+	// letterPerStream bytes.
 	letterBurst     = 256 << 10
 	letterPerSecond = 64 << 10
 	letterPerStream = 16 << 10

@@ -70,9 +70,9 @@ type otherHostLine struct {
 	at   mono.Time
 }
 
-// take asks for permission for one handshake, caused by an identity line from the given host. If
-// the rate limit allows the handshake, take counts it and returns true, and otherwise returns
-// false.
+// take decides whether the rate limit allows one handshake, which an identity line from the given
+// host has caused. If the rate limit allows the handshake, take counts the handshake and returns
+// true, and otherwise returns false.
 func (h *otherHosts) take(from netip.Prefix, now mono.Time) bool {
 	for h.spent > 0 && now.Sub(h.since) >= otherHostEvery {
 		h.since = h.since.Add(otherHostEvery)

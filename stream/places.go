@@ -75,12 +75,12 @@ func (p *places) unname(name string) {
 	}
 }
 
-// allowLine returns an error that wraps ErrTaken if lines of the identity's network have already
-// opened the largest permitted number of endpoints. Before it returns ErrTaken, allowLine closes
-// the unused endpoints of the network, at most once in searchEvery, so that a later line can open
-// an endpoint. The limit for one network does not apply to a module to which a line has already
-// opened an endpoint. If the limit allows the endpoint, allowLine returns the results of
-// allowOtherHost.
+// allowLine returns an error that wraps ErrTaken if identity lines from the same network as this
+// identity have already opened the largest permitted number of endpoints. Before it returns
+// ErrTaken, allowLine closes the unused endpoints of the network, at most once in searchEvery, so
+// that a later line can open an endpoint. The limit for one network does not apply to a module to
+// which a line has already opened an endpoint. If the limit allows the endpoint, allowLine returns
+// the results of allowOtherHost.
 func (e *Engine) allowLine(id Identity) (otherHost bool, err error) {
 	most := e.m.Config().PeersPerHost
 	if id.from != "" && most > 0 {

@@ -252,7 +252,8 @@ func (r *Ring) SetPopulated(i int, populated bool) {
 }
 
 // release frees a region that a reader owns, if the region still begins with the ordinal "first". A
-// second release of the same region has no effect, even if the region was filled again in between.
+// second release of the same messages has no effect, even if the region was filled again between
+// the two releases.
 func (r *Ring) release(i int, first uint64) {
 	if i >= 0 && i < r.geo.Regions && r.get(i, wordFirst) == first {
 		r.SetPopulated(i, false)
@@ -346,8 +347,8 @@ func (r *Ring) mark(i, k, n int) {
 }
 
 // view returns a description of region i that is read from the words of the ring. The transport
-// that has written these words can be in another process. view limits the numbers of messages to
-// their valid ranges, because any process that maps the ring can write invalid values.
+// that has written the words of the ring can be in another process. view limits the numbers of
+// messages to their valid ranges, because any process that maps the ring can write invalid values.
 func (r *Ring) view(i int) Region {
 	n := min(r.get(i, wordMessages), uint64(r.geo.RegionMessages))
 	return r.region(i, regionCounts{

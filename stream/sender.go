@@ -38,8 +38,8 @@ type Sender struct {
 	next   uint64 // ordinal of the first message of region seqHi
 	total  uint64 // ordinal after the last message, or unknownTotal
 	ended  mono.Time
-	// The field "awaited" is the latest time at which the sender still waited for the report of a
-	// receiver that was ready at the start of the stream.
+	// The field "awaited" is the latest time at which the sender still waited for the final report of
+	// a receiver that was ready at the start of the stream.
 	awaited mono.Time
 	starts  map[string]int // number of start messages sent before the start of the stream, by host
 	seqLo   uint64         // numbers of the regions being sent: [seqLo, seqHi)

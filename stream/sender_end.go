@@ -8,12 +8,12 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The methods below end a sender's stream, either when the receivers have sent their reports or
-// when an error has occurred.
+// The methods below end a sender's stream, either when the receivers have sent their final counters
+// (reports) or when an error has occurred.
 
-// awaitReports ends the stream when each receiver has sent its report, or when the time for the
-// reports is over. Each receiver has its own time limit, so that a slow receiver does not change
-// the sender's result for a different receiver.
+// awaitReports ends the stream when each receiver has sent its final counters (report), or when the
+// time limits for the reports are over. Each receiver has its own time limit, so that a slow
+// receiver does not change the sender's result for a different receiver.
 func (s *Sender) awaitReports(now mono.Time) {
 	for _, k := range s.links {
 		if k.state == linkReady && !k.late {
@@ -41,8 +41,8 @@ func (s *Sender) awaitReports(now mono.Time) {
 // messages have arrived before the end message, and a receiver cannot prolong the wait.
 const endTimeouts = 30
 
-// The method "overdue" returns an error if the time for the receiver's report is over, and
-// otherwise nil. The sender waits for a receiver that has joined after the start until at most
+// The method "overdue" returns an error if the time limit for the receiver's final report is over,
+// and otherwise nil. The sender waits for a receiver that has joined after the start until at most
 // Config.Timeout after the last report of a receiver that was ready at the start. If the stream has
 // started without waiting for receivers, the time limit is the same for all receivers.
 func (k *link) overdue(now mono.Time) error {

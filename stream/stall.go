@@ -31,7 +31,7 @@ type stall struct {
 	left   time.Duration
 	at     mono.Time // begin of the present stop, or latest time for which "left" was calculated
 	holder *Receiver // the receiver that stops the port, or nil
-	// The field "ended" is the sum of the lengths of all stops that are over.
+	// The field "ended" is the sum of the lengths of all past stops of the port.
 	ended time.Duration
 	// The slice "turns" is the queue of the receivers that wait for their turn to stop the port.
 	turns []*Receiver
@@ -91,7 +91,7 @@ func (s *stall) end(r *Receiver, now mono.Time) {
 	}
 }
 
-// The method "stopped" returns the sum of the lengths of all stops, up to now.
+// The method "stopped" returns the total time for which receivers have stopped the port up to now.
 func (s *stall) stopped(now mono.Time) time.Duration {
 	if s.holder == nil {
 		return s.ended
@@ -101,9 +101,9 @@ func (s *stall) stopped(now mono.Time) time.Duration {
 
 // allowForStops prolongs the time limits of the receiver r by the time for which its datagrams can
 // have waited at the port. While polled datagrams wait because r itself has no free region, both
-// time limits for late datagrams (Config.Grace, and Grace plus Timeout) begin anew. A stop by
-// another receiver prolongs only the limit Config.Grace, by the length of the stop, so that the
-// reader of another stream cannot delay the end of the stream of r for long.
+// time limits for late datagrams (Config.Grace, and Grace plus Timeout) begin anew. If another
+// receiver stops the port, only the limit Config.Grace is prolonged, by the length of the stop, so
+// that the reader of another stream cannot delay the end of the stream of r for long.
 func (r *Receiver) allowForStops(now mono.Time) {
 	stopped := r.e.stall.stopped(now)
 	r.heard = min(r.heard.Add(stopped-r.stopped), now)

@@ -24,5 +24,6 @@
 // reply of the launcher is invalid, or does not arrive before the timeout, the waiting call returns
 // an error.
 //
-// Any goroutine may use a Job, and a Job carries out concurrent calls one after another.
+// A Job is safe for concurrent use by several goroutines, and carries out concurrent calls one
+// after another.
 package launch

@@ -7,9 +7,9 @@ var (
 	// ErrEnvironment means that a launcher's environment variables contradict each other or have
 	// invalid values.
 	ErrEnvironment = errors.New("launch: environment makes no sense")
-	// ErrNoPMI means that a launcher without PMI-1 has started several processes, and that these
-	// processes therefore cannot find each other. The text of an error that wraps ErrNoPMI tells the
-	// user how to start the job with PMI-1.
+	// ErrNoPMI means that a launcher without PMI-1 has started several processes, which cannot
+	// exchange their addresses without PMI-1. The text of an error that wraps ErrNoPMI tells the user
+	// how to start the job with PMI-1.
 	ErrNoPMI = errors.New("launch: started by a launcher without PMI-1")
 	// ErrProtocol means that the launcher has violated the protocol.
 	ErrProtocol = errors.New("launch: launcher breaks the protocol")

@@ -13,8 +13,8 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// longAgo is a time in the past. As the deadline of a connection, longAgo makes reads and writes in
-// progress fail at once.
+// longAgo is a time in the past. If longAgo is set as the deadline of a connection, reads and
+// writes in progress fail at once.
 var longAgo = time.Unix(1, 0)
 
 // link is the connection to a PMI-1 server. After an error, a link cannot be used any more, because
@@ -55,10 +55,10 @@ func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) 
 	return m, err
 }
 
-// The method "until" makes reads and writes of the connection fail when ctx ends. After a call of
-// the function "release", which "until" returns, the end of ctx has no effect on the connection. If
-// ctx ended after the reply was read, the function "release" removes the deadline that the end of
-// ctx has set, so that the next request does not fail.
+// The method "until" makes reads and writes of the connection fail when ctx ends. The method
+// "until" returns the function "release", after whose call the end of ctx has no effect on the
+// connection. If ctx ended after the reply was read, the function "release" removes the deadline
+// that the end of ctx has set, so that the next request does not fail.
 func (l *link) until(ctx context.Context) (release func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -93,8 +93,8 @@ func (l *link) interrupt(ctx context.Context, limit time.Duration, line string, 
 
 func (l *link) exchange(line, want string) (pmi.Message, error) {
 	if line != "" {
-		// The whole line is written by one system call, because Slurm reads the first line of a
-		// connection by one system call.
+		// The whole line is written by one system call, because Slurm expects that one read returns the
+		// whole first line of a connection.
 		if _, err := io.WriteString(l.conn, line+"\n"); err != nil {
 			return pmi.Message{}, fmt.Errorf("%w: %w", ErrGone, err)
 		}

@@ -27,7 +27,7 @@ const (
 	// After connecting, a client must authenticate itself within the time Config.Timeout divided by
 	// proofPart.
 	proofPart = 8
-	// For at least the time proofLeast, the server does not close an unauthenticated connection in
+	// The server does not close an unauthenticated connection that is younger than proofLeast in
 	// favour of a new connection from a different host.
 	proofLeast = 100 * time.Millisecond
 	// outboxBytesMax is the largest total size, in bytes, of the replies to one rank that the server

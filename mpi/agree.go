@@ -14,7 +14,8 @@ const (
 	// rank has not created yet (early votes).
 	earlyMax = 1024
 	// earlyBytesMax is the largest size in memory, in bytes, of all early votes of one sender
-	// together. If a single vote exceeds earlyBytesMax, this rank stores only this vote of the sender.
+	// together. If one early vote alone exceeds earlyBytesMax, this rank stores only this vote of the
+	// sender.
 	earlyBytesMax = 1 << 20
 	// noticeMemory is the size in memory of a stored control message without its list of dead
 	// ranks, in bytes.
@@ -52,8 +53,9 @@ const noticeHeadBytes = 32
 //	24  8   context of a communicator that was made
 //	32  4   world rank of each dead rank
 //
-// A control message with a list of dead ranks that is too long for one packet is sent in several
-// parts, which can arrive in any order. The receiver joins the lists of dead ranks of all parts.
+// If the list of dead ranks is too long for one packet, the control message is sent in several
+// parts, which can arrive in any order. The receiver of a control message in several parts joins
+// the lists of dead ranks of all parts.
 type notice struct {
 	kind    noticeKind
 	more    bool
@@ -142,8 +144,8 @@ type round struct {
 // ranks must call Agree and Shrink in the same order. If ctx ends while the agreement is in
 // progress, the other ranks get a result that includes the flags of this rank, but this rank gets
 // only the cause of ctx. The errors of Agree are ErrFinalized, ErrExcluded, ErrFreed, the failure
-// of the transport, and the cause of ctx. If the communicator was revoked before it was freed, the
-// error is ErrRevoked instead of ErrFreed.
+// of the transport, and the cause of ctx. If the communicator was revoked before it was freed,
+// Agree returns ErrRevoked instead of ErrFreed.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	d, err := c.round(ctx, flags, false)
 	return d.flags, err
@@ -302,7 +304,7 @@ type earlyVotes struct {
 	bytes int
 }
 
-// remove removes the votes with the indexes from i to j-1.
+// remove removes the early votes with the indexes from i to j-1 from the list v.
 func (v *earlyVotes) remove(i, j int) {
 	for k := i; k < j; k++ {
 		v.bytes -= v.list[k].memory()

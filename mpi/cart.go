@@ -140,10 +140,9 @@ func (g *Cart) RankAt(at ...int) (int, error) {
 // Shift returns the partners of this rank in an exchange in which each rank sends a message along
 // the dimension "dim" of the grid (MPI_Cart_shift). In the dimension "dim", the coordinate of the
 // destination is the coordinate of the sender plus the argument "by". The result "from" is the rank
-// from which this rank receives, and the result "to" is the rank to which this rank sends. If the
-// source is beyond the edge of the grid, the result "from" is NoRank. If the destination is beyond
-// the edge of the grid, the result "to" is NoRank. Shift returns ErrGrid if the grid has no
-// dimension "dim".
+// from which this rank receives, and the result "to" is the rank to which this rank sends. In a
+// dimension that is not periodic, a result of Shift that is beyond the edge of the grid is NoRank.
+// Shift returns ErrGrid if the grid has no dimension "dim".
 func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	if dim < 0 || dim >= len(g.dims) {
 		return NoRank, NoRank, fmt.Errorf("%w: dimension %d of %d", ErrGrid, dim, len(g.dims))
@@ -167,9 +166,9 @@ func (g *Cart) Shift(dim, by int) (from, to int, err error) {
 	return from, to, err
 }
 
-// Sub returns a part of the grid, such as a row or a plane (MPI_Cart_sub). The part has the
-// dimensions for which the value in the slice "keep" is true. In each dimension for which the value
-// in the slice "keep" is false, all ranks of the part have the same coordinate as this rank. All
+// Sub returns a part of the grid, such as a row or a plane (MPI_Cart_sub). The grid that Sub
+// returns has the dimensions d for which keep[d] is true. In each dimension d for which keep[d] is
+// false, all ranks of the new grid have the same coordinate in this grid as the calling rank. All
 // ranks of the grid must call Sub with the same slice "keep". Sub returns ErrGrid if the length of
 // the slice "keep" is not the number of dimensions, and can also return all errors of Split.
 func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {

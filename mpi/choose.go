@@ -12,8 +12,8 @@ import (
 	"gobtl/launch"
 )
 
-// offersMax is the largest number of local addresses that a rank publishes, so that the ranks of
-// the job can choose addresses.
+// offersMax is the largest number of local addresses that a rank publishes to the other ranks of
+// the job, which choose one of these addresses.
 const offersMax = 32
 
 // offer is the message with which a rank publishes its local addresses to all ranks of the job.
@@ -85,7 +85,8 @@ func (p *places) pick(rank int) (fabric.Info, error) {
 	return p.infos[chosen[rank]], clash(p.offers, chosen, rank)
 }
 
-// The method "cpus" returns the CPUs that each rank may use, as the rank's cpusText tells them.
+// The method "cpus" returns the set of CPUs that each rank may use, in the text form that cpusText
+// defines.
 func (p *places) cpus() []string {
 	texts := make([]string, len(p.offers))
 	for rank, o := range p.offers {
@@ -135,7 +136,7 @@ func (p *places) leave(missing []missed) bool {
 	return true
 }
 
-// The type "reach" says from which part of the network an address can be reached.
+// The type "reach" says which hosts can reach an address.
 type reach uint8
 
 const (
@@ -248,9 +249,9 @@ func neighbours(offers []offer, rank int, a address) (count int) {
 	return count
 }
 
-// The function "clash" returns an error if ranks on a different host cannot use the chosen address
-// of a rank. Ranks on a host cannot use the address if their host has the same address, if their
-// chosen addresses have a different format, or if the function "foreign" returns true for the
+// The function "clash" returns an error if ranks on other hosts cannot use the chosen address of
+// the given rank. The address of a rank is unusable if a rank on another host has chosen an equal
+// address or an address of a different format, or if the function "foreign" returns true for the
 // address.
 func clash(offers []offer, chosen []int, rank int) error {
 	const hint = "choose a device by Config.Fabric"

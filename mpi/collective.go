@@ -247,8 +247,8 @@ func (c *Comm) do(ctx context.Context, p plan, err error) error {
 	return err
 }
 
-// planOf returns the plan of a collective operation whose input slice and output slice have the
-// same element type.
+// planOf returns the arguments (plan) of a collective operation whose input slice and output slice
+// have the same element type.
 func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p plan, err error) {
 	p = plan{does: does, size: sizeOf[T](), root: root}
 	if p.in, err = bytesOf(in); err == nil {
@@ -334,8 +334,8 @@ func reduceScatterPlan[T any](c *Comm, in, out []T, counts []int, op Op[T]) (pla
 	return p, err
 }
 
-// gatherPlan returns the plan of a Gather or an Allgather. If the argument "whole" is true, this
-// rank receives the parts of all ranks in its output slice.
+// gatherPlan returns the arguments (plan) of a Gather or an Allgather. If the argument "whole" is
+// true, this rank receives the parts of all ranks in its output slice.
 func gatherPlan[T any](c *Comm, in, out []T, counts []int, root int, whole bool,
 	does func(*coll.Schedule, *plan),
 ) (plan, error) {

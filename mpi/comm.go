@@ -15,8 +15,9 @@ const (
 )
 
 // Comm is a communicator, which is a group of ranks numbered from 0. A message matches only
-// receives in the communicator in which the message was sent. Any goroutine may use a Comm. All
-// ranks must call the collective operations, such as Dup and Split, in the same order.
+// receives in the communicator in which the message was sent. A Comm is safe for concurrent use by
+// several goroutines. All ranks must call the collective operations, such as Dup and Split, in the
+// same order.
 type Comm struct {
 	e       *engine
 	rank    int
@@ -56,12 +57,13 @@ func (c *Comm) rankIn(world int) (int, bool) {
 	return rank, ok
 }
 
-// numberOf returns the number of a world rank's peer in sets of peers (pml.Peer.Number).
+// numberOf returns the pml.Peer.Number of the peer with the given world rank, which identifies the
+// peer in sets of the type pml.Members.
 func numberOf(rank int) uint32 { return uint32(rank) + 1 }
 
-// among returns the set of peers whose messages a receive or probe from the given source can
-// match. The result of among is nil if no set is needed: every rank of the job belongs to the
-// communicator, or the source is a single rank. Ranks outside a communicator know its context or
+// among returns the set of peers whose messages a receive or probe from the given source can match.
+// The result of among is nil if every rank of the job belongs to the communicator, or if the source
+// is a single rank, because no set is needed then. Ranks outside a communicator know its context or
 // can guess it, so a receive from any rank must ignore their messages. The caller must hold mu.
 func (c *Comm) among(from int) *pml.Members {
 	if from != AnySource || len(c.ranks) == len(c.e.peers) {

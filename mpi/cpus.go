@@ -10,8 +10,9 @@ import (
 // CPUs (see cpusText).
 const cpusTextMax = 2048
 
-// cpusText returns the set of CPUs on which the calling thread may run, for the other ranks of the
-// job. The text is a number in hexadecimal digits, and bit n of the number stands for CPU n.
+// cpusText returns the set of CPUs on which the calling thread may run, as a text that this rank
+// sends to the other ranks of the job. The text is a number in hexadecimal digits, and bit n of the
+// number stands for CPU n.
 func cpusText() string { return waiting.CPUs().Text(16) }
 
 // The function "crowded" reports whether more ranks share the CPUs of this rank than these CPUs can

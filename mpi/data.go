@@ -35,8 +35,8 @@ func shared(a, b []byte) bool {
 }
 
 // The function "apart" returns ErrConfig if the memory a, which an operation reads, overlaps the
-// memory b, which the operation writes. If a is the same memory as the argument inPlace, the
-// function "apart" returns nil even if a and b overlap.
+// memory b, which the operation writes. If a is exactly the slice inPlace, which the operation
+// accepts as input despite the overlap, the function "apart" returns nil.
 func apart(a, b, inPlace []byte) error {
 	if !shared(a, b) || len(a) == len(inPlace) && &a[0] == &inPlace[0] {
 		return nil

@@ -12,14 +12,15 @@
 //	err = world.Finalize(ctx)
 //
 // A message is a slice of values without pointers, such as numbers, or arrays and structs of
-// numbers. Functions have type parameters instead of arguments for MPI datatypes. The functions of
-// package mpi return errors as values. Each call that can wait has a context as an argument. If the
-// context is nil, the call returns ErrContext.
+// numbers. The functions that send or receive take slices of a generic type instead of an MPI
+// datatype argument. The functions of package mpi return errors as values. Each function that can
+// wait has an argument of the type context.Context. If this argument is nil, the function returns
+// ErrContext.
 //
-// Any goroutine may call any function at any time, but a Request may be used by only one goroutine
-// at a time. A call that waits polls the transport and handles the messages that have arrived,
-// which is called driving the engine. One poll of the transport with the handling of its messages
-// is called a pass.
+// All functions and methods of package mpi are safe for concurrent use by several goroutines,
+// except that only one goroutine at a time may use a Request. A waiting call polls the transport
+// and handles the arrived messages (it "drives the engine"). One poll of the transport with the
+// handling of its messages is called a pass.
 //
 //	Send, Recv, Wait                   Isend, Irecv, Test            helper, a goroutine
 //	  |  begin, not done?                |  begin                      |  nobody has made a pass for

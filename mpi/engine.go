@@ -132,10 +132,11 @@ func (e *engine) rouse() {
 	}
 }
 
-// passAt polls the transport, and handles what has arrived. The result of passAt is the sum of the
-// first results of the Layer's Progress. The argument "now" is the current time. If a window has
-// made replies that have not left yet, passAt polls once more, because the caller of passAt might
-// compute for a long time before it polls again. Replies of the second poll wait for the next call.
+// passAt polls the transport, and handles the messages and events that have arrived. The result of
+// passAt is the sum of the first results of the Layer's Progress. The argument "now" is the current
+// time. If a window has made replies that have not left yet, passAt polls once more, because the
+// caller of passAt might compute for a long time before it polls again. Replies that windows make
+// in the second poll are sent by the next call of passAt.
 func (e *engine) passAt(now mono.Time) int {
 	n := poll(e, now)
 	if e.replied && e.l.Deadline() <= e.m.Now() {
@@ -148,9 +149,9 @@ func (e *engine) passAt(now mono.Time) int {
 	return n
 }
 
-// The function "poll" calls the Layer's Progress once, and returns the first result of Progress.
-// The windows then carry out the requests that have arrived. The end of a peer, too, can make
-// requests ready to be carried out.
+// The function "poll" calls the Layer's Progress once, and returns the first result of Progress. If
+// Progress has received packets, or if a connection has ended, the windows then carry out the
+// requests that have arrived completely.
 func poll(e *engine, now mono.Time) int {
 	e.replied = false
 	n, err := e.l.Progress(now)
@@ -305,9 +306,9 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 
 // numberAt returns the Number of a new pml.Peer. The first message of a rank that opens a
 // connection can arrive before the engine hears of the connection, so numberAt takes the rank from
-// the label of the rank's module. If this process already has a peer for that rank, the new
-// endpoint is a second one, and its Number is 0. The Number of a peer to which this process
-// connects is set later, by the method "peer".
+// the label of the rank's module. If this process already has a connection to the rank of the new
+// peer, numberAt returns 0 for this second connection. If this process has opened the connection to
+// a peer, the method "peer" sets the peer's Number later.
 func numberAt(e *engine, ep *btl.Endpoint) uint32 {
 	rank, ok := e.rankCalled(ep.PeerLabel())
 	if !ok || e.peers[rank] != nil {

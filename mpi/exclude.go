@@ -17,17 +17,17 @@ const (
 	refusedExcluded                   // a rank that is considered dead
 )
 
-// A rank that does not answer any more (a silent rank) may itself consider this rank dead. This
-// rank therefore sends a probe to each silent rank (see the type "question"), and waits for the
-// answer for at most the shorter of askMost and PeerTimeout.
+// Because a rank that does not answer any more (a silent rank) may itself consider this rank dead,
+// this rank sends a probe to each silent rank (see the type "question"). This rank waits for the
+// answer to a probe for at most the shorter of askMost and PeerTimeout.
 const askMost = 5 * time.Second
 
 // A question is a probe of a silent rank, which is a rank that does not answer any more. After a
 // network failure between two ranks, each of them is silent for the other, and the silent rank may
 // therefore consider this rank dead. The probe is a new connection to the silent rank, which
-// refuses the connection (refusedExcluded) if it considers this rank dead. After any other outcome
-// of the probe, this rank records the silent rank as dead, because messages in transit to the
-// silent rank are lost.
+// refuses the connection (refusedExcluded) if it considers this rank dead. If the silent rank
+// accepts the connection or does not answer, this rank records the silent rank as dead, because
+// messages in transit to the silent rank are lost.
 type question struct {
 	rank  int
 	peer  *pml.Peer
@@ -75,8 +75,8 @@ func saysExcluded(why error) bool {
 // memberGone is called when the connection (endpoint) to a rank has ended. If the rank has become
 // silent, memberGone sends a probe to it (see the method "ask"). If the rank has ended the
 // connection because it considers this rank dead, memberGone ends this rank's participation in the
-// job. If the connection has ended for another reason, memberGone records the rank as dead. If the
-// rank is already recorded as dead, memberGone does nothing.
+// job. If the connection has ended for a reason that is neither silence nor exclusion, memberGone
+// records the rank as dead. If the rank is already recorded as dead, memberGone does nothing.
 func (e *engine) memberGone(p *pml.Peer, m *member) {
 	f, why := &e.failures, p.Err()
 	inOrder := errors.Is(why, btl.ErrPeerClosed) || errors.Is(why, btl.ErrClosed)

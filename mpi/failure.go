@@ -31,7 +31,7 @@ type arrival struct {
 	notice notice
 }
 
-// The type "failures" is the part of an engine that concerns dead ranks and agreements. Message
+// The type "failures" is the state of an engine for dead ranks and agreement rounds. Message
 // handlers store events in a value of the type "failures", and the events are handled later,
 // between polls of the transport.
 type failures struct {
@@ -300,7 +300,8 @@ func (e *engine) revoke(context uint64) {
 }
 
 // tellRevoked forwards all known revocations to the neighbouring ranks (see eachNeighbour). If the
-// transport accepts no more messages for now, a later call of tellRevoked forwards the rest.
+// transport accepts no more messages for now, a later call of tellRevoked forwards the remaining
+// revocations.
 func (e *engine) tellRevoked() {
 	f := &e.failures
 	if f.untold = false; f.told == nil {
@@ -342,7 +343,7 @@ func (c *Comm) usable() error {
 }
 
 // Failed returns the ranks of the communicator that this rank knows to be dead, in ascending order.
-// At the same time, two ranks can know of different dead ranks. In Shrink and Agree, however, all
+// The results of Failed at two ranks can differ for some time. In Shrink and Agree, however, all
 // surviving ranks agree on the same set of dead ranks.
 func (c *Comm) Failed() []int {
 	c.e.lock()

@@ -11,7 +11,8 @@ const Undefined = -3
 
 // Group is an ordered set of processes of a job (MPI_Group), numbered from 0. A Group is immutable,
 // and the methods of a Group send no messages. The zero value of Group is the empty group
-// (MPI_GROUP_EMPTY). Any goroutine may use a Group. There is no call to free a Group.
+// (MPI_GROUP_EMPTY). A Group is safe for concurrent use by several goroutines. There is no call to
+// free a Group.
 type Group struct {
 	ranks []int // in the world
 	own   int   // this process's rank in the world

@@ -9,9 +9,9 @@ import (
 )
 
 // Message is a message that Mprobe has found. Only Mrecv and Imrecv can receive a Message. A
-// Message belongs to one goroutine at a time. Message and Mprobe are meant for programs with
-// several receiving goroutines. After a Probe, by contrast, any goroutine could receive the message
-// that Probe has found.
+// Message belongs to one goroutine at a time. Message and Mprobe are meant for programs in which
+// several goroutines probe for and receive messages. After a Probe, by contrast, any goroutine
+// could receive the message that Probe has found.
 type Message struct {
 	c *Comm
 	m *pml.Message // nil: from NoRank

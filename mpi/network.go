@@ -39,7 +39,8 @@ type wish struct {
 // chooseNetwork returns the provider that all ranks of a job use. If the Config of some rank names
 // a provider, all ranks of the job use that provider. If no Config names a provider, all ranks use
 // shared memory if they see the same shared memory, and otherwise UDP. For a job on one host,
-// chooseNetwork also returns the CPUs that each rank may use, as the rank's cpusText tells them.
+// chooseNetwork also returns the set of CPUs that each rank may use, in the text form that cpusText
+// defines.
 func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (n Network, cpus []string,
 	err error,
 ) {
@@ -127,9 +128,10 @@ func localNode(provider string) string {
 // sharedMemory returns a text that identifies the shared memory that this process sees. Two
 // processes on different hosts, in different containers or of different users see different shared
 // memory, with different identities. If the program cannot use shared memory, sharedMemory returns
-// an empty identity. The result "lack" is the reason why the given number of ranks cannot use
-// shared memory, or an empty string if they can. sharedMemory opens the provider as a test, because
-// the open fails if a different user has created the directory of the provider's sockets.
+// an empty identity. The result "lack" of sharedMemory is the reason why the given number of ranks
+// cannot use shared memory, or an empty string if they can use shared memory. sharedMemory opens
+// the provider as a test, because the open fails if a different user has created the directory of
+// the provider's sockets.
 func sharedMemory(ranks int) (memory, lack string) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {
@@ -153,7 +155,7 @@ func sharedMemory(ranks int) (memory, lack string) {
 type Waits = waiting.Counts
 
 // Waits returns the numbers of sleeps, yields and similar events of the calls in which this rank
-// has waited for messages. Any goroutine may call Waits.
+// has waited for messages. Waits is safe for concurrent use by several goroutines.
 func (w *World) Waits() Waits {
 	w.e.lock()
 	defer w.e.unlock()

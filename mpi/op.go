@@ -123,7 +123,7 @@ func Keep[T any]() Op[T] { return Op[T]{code: opKeep} }
 // index, and stores the result in "high" (MPI_Reduce_local). Local sends no message. The errors of
 // Local are ErrType and ErrCount. Local returns ErrConfig if the Op was not made by a function of
 // package mpi, or if the slices overlap without being identical. If the function of the Op panics,
-// the panic reaches the caller of Local.
+// Local does not recover the panic.
 func (op Op[T]) Local(low, high []T) error {
 	a, err := bytesOf(high)
 	if err != nil {

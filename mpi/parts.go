@@ -5,7 +5,7 @@ import "slices"
 // The constants below limit the control messages that are sent in several parts.
 const (
 	// noticeBytesMax is the largest size in bytes of one part of a control message. A control message
-	// that exceeds this size is sent in several parts.
+	// of more than noticeBytesMax bytes is sent in several parts.
 	noticeBytesMax = 16 << 10
 	// assembliesMax is the largest number of incomplete control messages that are stored for each
 	// sender.
@@ -22,7 +22,8 @@ type assembly struct {
 	dead    []int
 }
 
-// noticeRanksMax returns the largest number of dead ranks that fit in one control message.
+// noticeRanksMax returns the largest number of dead ranks that fit in one part of a control
+// message.
 func (e *engine) noticeRanksMax() int {
 	if n := e.failures.perPart; n > 0 {
 		return n

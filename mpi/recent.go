@@ -11,7 +11,7 @@ type recent struct {
 func (r *recent) has(context uint64) bool { return r.known[context] }
 
 // add adds a communicator to the set. If the set is full, the new communicator replaces the oldest
-// one. The method "add" returns false if the communicator was already in the set, and otherwise
+// one. The method "add" returns false if the set already contained the communicator, and otherwise
 // true.
 func (r *recent) add(context uint64) bool {
 	if r.known[context] {

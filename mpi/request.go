@@ -52,8 +52,8 @@ func ended(p *pml.Request) {
 	r.finish(p.Err())
 }
 
-// The method "finish" ends a request. A call that waits for the request counts one request less,
-// and wakes when it waits for no other request.
+// The method "finish" ends a request. If a call waits for the request and for no other unfinished
+// request, the method "finish" wakes this call.
 func (r *Request) finish(err error) {
 	r.done, r.err = true, err
 	if w := r.waiter; w != nil {
@@ -201,8 +201,8 @@ func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
 
 // WaitSome waits until at least one of the requests has ended, and appends the indices of all
 // requests that have ended to the slice "indices". For each request whose index WaitSome has
-// appended, the caller must then call Wait or Test, which returns the result at once and makes the
-// request inactive.
+// appended, the caller must then call Wait or Test, which returns the request's result without
+// waiting and makes the request inactive.
 func WaitSome(ctx context.Context, indices []int, requests ...*Request) ([]int, error) {
 	if ctx == nil {
 		return indices, ErrContext
@@ -267,7 +267,8 @@ func TestAny(requests ...*Request) (int, Status, error) {
 
 // TestSome polls the transport once, and appends the indices of all requests that have ended to the
 // slice "indices" (MPI_Testsome). For each request whose index TestSome has appended, the caller
-// must then call Wait or Test, which returns the result at once and makes the request inactive.
+// must then call Wait or Test, which returns the request's result without waiting and makes the
+// request inactive.
 func TestSome(indices []int, requests ...*Request) ([]int, error) {
 	e, err := engineOf(requests)
 	if e == nil {

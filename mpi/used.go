@@ -48,8 +48,9 @@ func (u *usedContexts) set(n uint64, used bool) {
 type contextUse map[int]*usedContexts
 
 // The method "check" checks the context of a new communicator, and records that it is used. The
-// argument "maker" is the world rank that has made the context. Without the check, two
-// communicators with the same context could receive each other's messages. The caller must hold mu.
+// argument "maker" is the world rank that has made the context. If a context could be used twice,
+// two communicators with the same context could receive each other's messages. The caller must hold
+// mu.
 func (by contextUse) check(context uint64, maker int) error {
 	if int(context>>makerShift) != maker || context&(1<<countShift-1) != 0 {
 		return fmt.Errorf("%w: %#x from rank %d of the world", ErrWrongContext, context, maker)

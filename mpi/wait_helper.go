@@ -10,9 +10,9 @@ import (
 const helpEvery = 5 * time.Millisecond
 
 // The type "asyncProgress" is the helper goroutine, which polls the transport while the program
-// computes. In MPI such polling is called asynchronous progress. The helper goroutine sees from a
-// count of polls whether the calls of the program poll the transport. In the zero value, the helper
-// goroutine has not started.
+// computes. In MPI such polling is called asynchronous progress. The helper goroutine reads the
+// count of polls to find out whether calls of the program poll the transport. In the zero value of
+// asyncProgress, the helper goroutine has not started.
 type asyncProgress struct {
 	passes      atomic.Uint64 // polls of the transport
 	quit, ended chan struct{} // nil: not started
@@ -53,9 +53,9 @@ func (a *asyncProgress) run(help func(seen uint64) uint64) {
 }
 
 // The method "stop" ends the helper goroutine, and returns when the helper goroutine has ended. The
-// function "wake" wakes the helper goroutine if the helper goroutine sleeps on the fabric. If the
-// helper goroutine has not started, the method "stop" does nothing. The caller must not hold the
-// engine's mu.
+// method "stop" calls the function "wake", which must wake the helper goroutine if it sleeps on the
+// fabric. If the helper goroutine has not started, the method "stop" does nothing. The caller must
+// not hold the engine's mu.
 func (a *asyncProgress) stop(wake func()) {
 	if a.quit == nil {
 		return

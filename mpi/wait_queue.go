@@ -67,16 +67,17 @@ func (q *waitQueue) countDown(w *waiter) {
 	}
 }
 
-// wakeOne wakes the call that has gone to sleep last, if any call sleeps.
+// If calls sleep, wakeOne wakes the call that went to sleep most recently.
 func (q *waitQueue) wakeOne() {
 	if q.parked != nil {
 		q.wake(q.parked)
 	}
 }
 
-// wakeReady wakes the calls that sleep for a condition which is fulfilled. A condition can drop
-// messages, which can end requests and wake other calls. The field "walk" is therefore kept up to
-// date by the method "unlink".
+// wakeReady wakes the sleeping calls whose conditions are fulfilled. The function that tests a
+// condition can drop messages, and thereby end requests and wake other calls. If the field "walk"
+// refers to a call that is woken, the method "unlink" advances the field "walk" to the next
+// sleeping call.
 func (q *waitQueue) wakeReady() {
 	for q.walk = q.parked; q.walk != nil; {
 		w := q.walk

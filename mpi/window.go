@@ -21,20 +21,21 @@ import (
 //
 // Put, Get, Accumulate and GetAccumulate begin an operation. The program must not use the slices of
 // an operation before a Flush or Unlock of the target rank, or a Fence, has returned. Accumulate
-// copies its slice, so that the caller may change the slice at once. The next Flush or Unlock of
-// the target rank, or the next Fence, returns the error of a failed window operation. FetchAndOp
-// and CompareAndSwap wait until the target rank has sent the old value.
+// copies its slice, so that the caller may change the slice at once. If a window operation fails,
+// the next Flush or Unlock of the target rank, or the next Fence, returns its error. FetchAndOp and
+// CompareAndSwap wait until the target rank has sent the old value.
 //
 // Concurrent operations on the same values of a rank take effect in any order. Accumulate,
 // GetAccumulate, FetchAndOp and CompareAndSwap are atomic for each value. The atomic operations of
 // one rank take effect in the order of their calls. A rank is allowed to access its own memory as a
 // slice between two Fences, or as long as it holds the Lock of its own memory. While a rank
-// accesses its own memory as a slice, no other rank may access this memory.
+// accesses its own memory as a slice, no other rank may access the memory of this rank.
 //
 // An operation with NoRank as the target, for example at the edge of a grid, does nothing. The old
 // values that an operation with NoRank as the target returns are zero.
 //
-// Any goroutine may use a Window. Fence and Free are collective operations.
+// A Window is safe for concurrent use by several goroutines. Fence and Free are collective
+// operations.
 type Window[T any] struct {
 	w   window
 	mem []T
@@ -85,8 +86,8 @@ type windowPart struct {
 // registered for remote access, NewWindow returns the error of the registration. If NewWindow fails
 // at one rank because a rank is dead, or because ctx has ended after the ranks had made the
 // communicator of the window, NewWindow and the window's operations at the other ranks return an
-// error that wraps ErrRevoked. If ctx ends at one rank before that, the other ranks wait in
-// NewWindow until their own contexts end.
+// error that wraps ErrRevoked. If ctx ends at one rank before the ranks have made the communicator
+// of the window, the other ranks wait in NewWindow until their own contexts end.
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
 	if err != nil {
@@ -199,9 +200,9 @@ func (w *Window[T]) Get(ctx context.Context, data []T, from, at int) error {
 	return w.w.move(ctx, b, from, at, true)
 }
 
-// Flush waits until all operations of this process with a target rank are complete, both in this
-// process and at the target rank. If operations have failed since the previous Flush, Flush returns
-// the error of the first failed operation. Flush can also return all errors of Put.
+// Flush waits until all operations of this process with the given target rank are complete, both in
+// this process and at the target rank. If operations have failed since the previous Flush, Flush
+// returns the error of the first failed operation. Flush can also return all errors of Put.
 func (w *Window[T]) Flush(ctx context.Context, rank int) error { return w.w.flush(ctx, rank) }
 
 // FlushAll calls Flush for all ranks.

@@ -8,17 +8,17 @@ import (
 )
 
 // A rank that has ended a window answers no more requests for its memory. If a rank ends a window
-// that other ranks might still use, the rank revokes the window's communicator. This happens if
-// another rank is dead, or if the exchange of handles in NewWindow has failed. The revocation ends
-// the window at all other ranks, and their requests that wait for an answer fail.
+// that other ranks might still use, because a rank is dead or the exchange of handles in NewWindow
+// has failed, the rank revokes the window's communicator. The revocation ends the window at all
+// other ranks, and the requests of those ranks that wait for an answer fail.
 
 // Free waits until all ranks have called Free and the window operations of all ranks are complete,
 // and then ends the window. The errors of Free are those of Fence. If Free returns an error, the
 // window ends nevertheless, unless ctx has ended. If ctx ends before the operations of this rank
 // are complete, the program can call Free again. If ctx ends while Free waits for the other ranks,
-// their Free can succeed, and another Free at this rank would then wait for ever. If a rank of the
-// window is dead, Free ends the window at all ranks: their later operations, and those that wait,
-// return an error that wraps ErrRevoked.
+// Free at the other ranks can succeed, and a second call of Free at this rank would then wait for
+// ever. If a rank of the window is dead, Free ends the window at all ranks, and the operations in
+// the window that wait or begin later return an error that wraps ErrRevoked.
 func (w *Window[T]) Free(ctx context.Context) error {
 	if ctx == nil {
 		return ErrContext
@@ -59,8 +59,8 @@ func (w *window) close(alone bool) {
 
 // The method "meet" waits in a Barrier for the other ranks of the window, after the operations of
 // this rank have ended with the error "flushed". The result "met" of the method "meet" is true if
-// all ranks have come to the Barrier. The result "err" joins "flushed" and the error of the
-// Barrier.
+// all ranks have come to the Barrier. The result "err" of the method "meet" joins "flushed" and the
+// error of the Barrier.
 func (w *window) meet(ctx context.Context, flushed error) (met bool, err error) {
 	err = Barrier(ctx, w.c)
 	switch {
@@ -86,7 +86,7 @@ func (w *window) usable() error {
 	return nil
 }
 
-// The method "present" returns an error if this rank has freed the window, or if its transport has
+// The method "present" returns an error if this rank has freed the window, or if the transport has
 // failed. The caller must hold mu.
 func (w *window) present() error {
 	switch {

@@ -10,8 +10,8 @@ import (
 	"gobtl/pml"
 )
 
-// Locks and atomic operations such as Accumulate are messages in the window's communicator.
-// A request has the tag 0, and the reply to a request has the tag that the request names. The
+// Locks and atomic operations such as Accumulate are messages in the window's communicator. A
+// request has the tag 0, and the reply to a request has the tag that the request contains. The
 // following table gives the offset, the size in bytes and the meaning of each field of a request.
 //
 //	at  size meaning
@@ -205,8 +205,8 @@ func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank
 // The method "ask" sends a request to a rank, waits for the reply, and copies the reply to the
 // slice "old". The caller must hold mu.
 func (w *window) ask(ctx context.Context, rank int, h windowHead, data, old []byte) error {
-	// The method "ask" receives the reply into a separate buffer, because a reply that arrives after
-	// the end of ctx must not be written to the caller's memory.
+	// The method "ask" receives the reply into a separate buffer, so that a reply that arrives after
+	// the end of ctx is not written to the caller's memory.
 	var into []byte
 	if len(old) > 0 {
 		into = make([]byte, len(old))
@@ -278,8 +278,8 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 	return op, nil
 }
 
-// takeOp returns an unused windowOp. If too many operations with the rank are in progress, takeOp
-// waits.
+// takeOp returns an unused windowOp. If the number of operations in progress with the rank has
+// reached its limit, takeOp waits.
 func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*windowOp, error) {
 	t := &w.targets[rank]
 	// An Unlock ignores the limits on operations in progress, because an Unlock that waits for the end

@@ -25,23 +25,23 @@ type windowServer struct {
 }
 
 // The method "waits" reports whether a rank waits for the lock of this rank's memory. If a rank
-// that waits for the lock sends a second lock request, the second request is ignored, because
-// otherwise the lock would be granted twice and released once.
+// that waits for the lock sends a second lock request, the second request is ignored, so that the
+// lock is not granted twice and released once.
 func (s *windowServer) waits(rank int) bool {
 	return slices.ContainsFunc(s.waiting, func(l lockWaiting) bool { return l.rank == rank })
 }
 
-// If more than windowRepliesMax replies to a rank are not delivered yet, the window closes the
-// connection to the rank.
+// If more than windowRepliesMax replies to a rank are undelivered, the window closes the connection
+// to the rank.
 const windowRepliesMax = 2 * windowOpsMax
 
 // A windowSender is the state of the requests from one rank. A request that is sent by rendezvous
-// occupies a receive buffer until its sender has delivered the data. The later requests of the
-// same rank wait until then. At most windowSendsMax requests of a rank occupy a buffer at the same
-// time, because a rank that follows the protocol has no more unsent requests, in addition to a few
-// Unlocks. All other waiting requests remain messages of the Layer. They count towards the limits
-// on unreceived messages from the rank, so the Layer delays a rank that sends too many requests.
-// The requests of other ranks do not wait.
+// occupies a receive buffer until its sender has delivered the data. While a rank delivers the data
+// of a request, later requests of this rank wait. At most windowSendsMax requests of a rank occupy
+// a buffer at the same time, because a rank that follows the protocol never has more unsent
+// requests, apart from a few Unlocks. All other waiting requests remain messages of the Layer.
+// Because messages of the Layer count towards the limits on unexpected messages from the rank, the
+// Layer delays a rank that sends too many requests. The requests of other ranks do not wait.
 type windowSender struct {
 	first, last *waitingRequest
 	landing     int // number of waiting requests that occupy a buffer
@@ -89,7 +89,7 @@ func (w *window) serve() error {
 	return w.c.e.broken
 }
 
-// stopServing drops the requests of other ranks that wait. The caller must hold mu.
+// stopServing drops the waiting requests of other ranks. The caller must hold mu.
 func (w *window) stopServing() {
 	e := w.c.e
 	for rank := range w.server.senders {
@@ -152,9 +152,9 @@ func (w *window) arrived() {
 	}
 }
 
-// The method "accept" carries out the oldest unreceived request of all ranks, or lets it wait if it
-// cannot be carried out yet. Requests of ranks outside the window, and requests that are too long,
-// are dropped. The result of "accept" is false if the request could not be received.
+// The method "accept" takes the oldest request of all ranks from the Layer, and carries it out or
+// lets it wait. Requests of ranks outside the window, and requests that are too long, are dropped.
+// The result of "accept" is false if the receive of the request returns an error.
 func (w *window) accept(found pml.Info) bool {
 	e, s := w.c.e, &w.server
 	rank, ok := 0, false

@@ -29,8 +29,8 @@ type Job interface {
 	Exchange(ctx context.Context, key string, value []byte) ([][]byte, error)
 	// Fence returns when all ranks have called Fence.
 	Fence(ctx context.Context) error
-	// Finalize ends the membership of this process in the job. After Finalize, a World calls no method
-	// of the Job.
+	// Finalize ends the membership of this process in the job. A World calls no other method of the
+	// Job after Finalize.
 	Finalize(ctx context.Context) error
 }
 
@@ -217,8 +217,8 @@ func (w *World) Finalize(ctx context.Context) error {
 		return ErrFinalized
 	}
 	err := w.flush(ctx)
-	// If a rank has died, the launcher's barrier must not be used, because a launcher that does not
-	// know of the death would wait for the dead rank.
+	// If a rank has died, Finalize does not use the launcher's barrier, because a launcher that does
+	// not know of the death would wait for the dead rank.
 	whole, met := w.meetAll(ctx)
 	e.lock()
 	e.failures.leaving = true
@@ -240,9 +240,9 @@ func (w *World) Finalize(ctx context.Context) error {
 	return errors.Join(err, w.job.Finalize(ctx))
 }
 
-// The method "fence" waits for all ranks in the launcher's barrier. Because this barrier never ends
-// if a dead rank is missing, the method "fence" waits for at most leaveTimeout after the death of a
-// rank, and then returns a RankError.
+// The method "fence" waits for all ranks in the launcher's barrier. Because the launcher's barrier
+// never ends without the dead rank, the method "fence" waits for at most leaveTimeout after the
+// death of a rank, and then returns a RankError.
 func (w *World) fence(ctx context.Context) error {
 	e := w.e
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -17,9 +17,9 @@ const headerMost = 4 << 10
 // with Drop. The send of an announced message ends only when the message is received or dropped.
 type Handler func(now btl.Time, m *Message)
 
-// The type "handlers" contains the handlers of the active messages. The first index is the upper
-// byte of an id, and the second index is the lower byte, so that a Layer with few handlers needs
-// little memory.
+// The type "handlers" is a table of the handlers of active messages, with one array for each upper
+// byte of an id. The array of an upper byte is allocated when its first handler is set, so that a
+// Layer with few handlers needs little memory.
 type handlers [256]*[256]Handler
 
 // The method "set" sets the handler of an id, or removes the handler if fn is nil.
@@ -57,15 +57,15 @@ func (l *Layer) HeaderMax() int {
 // SendActive begins to send an active message with a header and data to the handler that the peer
 // has set for the id. The caller must not change the header or the data until the request r is
 // Done. The request r might be Done before SendActive returns. If the request r has a Layout, the
-// argument "data" must be nil. Active messages and messages of Send to the same peer are handled in
-// the order of sending, and count towards the same limits of the peer on unreceived messages. If a
-// message is longer than Config.EagerBytes, or would exceed the peer's limits on unreceived
-// messages, SendActive first sends only the message's header (announcement). In the modes
-// Synchronous and Announce, SendActive always announces the message. A synchronous or announced
-// send is Done when the peer has received or dropped the message. For active messages, the mode
-// Ready has the same effect as the mode Standard. The argument "now" of SendActive is the current
-// time. The error of SendActive is ErrBusy, ErrHeader, ErrEager, or ErrPeer if the connection to
-// the peer has ended. The method r.Err returns errors that occur later, such as ErrNoHandler.
+// argument "data" must be nil. The peer handles active messages and messages of Send in the order
+// in which they were sent, and counts both towards its limits on unexpected messages. If a message
+// is longer than Config.EagerBytes, or would exceed the peer's limits on unexpected messages,
+// SendActive at first sends only the header of the message (announcement). In the modes Synchronous
+// and Announce, SendActive always announces the message. A synchronous or announced send is Done
+// when the peer has received or dropped the message. For active messages, the mode Ready has the
+// same effect as the mode Standard. The argument "now" of SendActive is the current time. The error
+// of SendActive is ErrBusy, ErrHeader, ErrEager, or ErrPeer if the connection to the peer has
+// ended. The method r.Err returns errors that occur later, such as ErrNoHandler.
 func (l *Layer) SendActive(
 	now btl.Time, r *Request, to *Peer, id uint16, header, data []byte, mode Mode,
 ) error {
@@ -109,7 +109,7 @@ func (m *Message) Announced() bool { return !m.eager }
 
 // Keep extends the validity of an active message beyond the return of its handler, until the
 // message is received or dropped. After a call of Keep, the message counts towards the limits on
-// unreceived messages from its sender until it is received or dropped. Keep must be called only in
+// unexpected messages from its sender until it is received or dropped. Keep must be called only in
 // the handler of the message. Keep copies the data of a message that has arrived completely. For an
 // announced message, Keep is not needed.
 func (l *Layer) Keep(m *Message) {

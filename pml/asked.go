@@ -6,10 +6,11 @@ import (
 	"gobtl/btl"
 )
 
-// A matched receive cannot be cancelled, and a receive from any peer can be matched by a peer that
-// the program does not know. If a message has matched a receive from any peer, and its sender does
-// not send the data in time, the Layer ends the connection to the sender. The time limit begins
-// when this side asks the sender for the data, and does not include the wait for a memory region.
+// A matched receive cannot be cancelled, and a receive from any peer can match a message of a peer
+// that the program does not know. If a message has matched a receive from any peer, and its sender
+// does not send the data in time, the Layer ends the connection to the sender. The time limit for
+// the data of a matched receive begins when this side asks the sender for the data, after the
+// receive has got its memory region.
 
 // slowestAskedBytesPerSecond is the transfer rate below which a peer counts as stalled even if no
 // receive waits for a free memory region. slowestAskedBytesPerSecond is lower than
@@ -37,8 +38,8 @@ func (p *Peer) asks(r *Request) {
 	p.open.add(r)
 }
 
-// asksNoMore records the end of a receive for whose data this side has asked the sender. For any
-// other request, asksNoMore does nothing.
+// asksNoMore records the end of a receive for whose data this side has asked the sender. For a
+// request whose data was not asked for, asksNoMore does nothing.
 func (p *Peer) asksNoMore(r *Request) {
 	if !r.asked.is {
 		return
@@ -70,10 +71,10 @@ func (s *hosts) hurry() {
 // The method "late" reports whether a peer has exceeded the time limit for the data of its oldest
 // receive in the list Peer.open. The time limit is the longest permitted silence of a peer
 // (hosts.timeout plus stalledAfter), plus the transfer time of the requested bytes at the rate
-// slowestAskedBytesPerSecond. The requested bytes are Peer.askedBytes at present, or
-// Peer.askedBytes at the time when this side asked for the data of the oldest receive, whichever is
-// larger. Arriving data does not prolong the time limit, because a malicious peer could send single
-// bytes at long intervals.
+// slowestAskedBytesPerSecond. The requested bytes are the present value of Peer.askedBytes, or its
+// value when this side asked for the data of the oldest receive, whichever is larger. Arriving data
+// does not prolong the time limit, because a malicious peer could send single bytes at long
+// intervals.
 func (s *hosts) late(p *Peer) bool {
 	r := p.open.first
 	if r == nil {

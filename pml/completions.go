@@ -1,8 +1,8 @@
 package pml
 
-// The type "completions" contains the ended requests whose OnDone was not called yet, and calls
-// OnDone in the order in which the requests ended. While OnDone of a request is running, the type
-// "completions" calls no other OnDone, because OnDone is allowed to begin and to end requests.
+// The type "completions" is the queue of the ended requests whose function OnDone was not called
+// yet. OnDone is called in the order in which the requests ended. The calls of OnDone are not
+// nested, although OnDone is allowed to begin and to end requests.
 type completions struct {
 	ended   list[Request]
 	running bool // OnDone of a request is running
@@ -15,16 +15,16 @@ func newCompletions() completions {
 // The method "empty" reports whether OnDone was called for all ended requests.
 func (c *completions) empty() bool { return c.ended.first == nil }
 
-// The method "add" ends a request that is in no list. A later call of the method "settle" calls
-// OnDone of the request.
+// The method "add" appends a request to the queue of ended requests, so that a later call of the
+// method "settle" calls its OnDone. The request must not be in any list.
 func (c *completions) add(r *Request) {
 	r.state = over
 	c.ended.add(r)
 }
 
-// The method "tell" ends a request that is in no list, and calls its OnDone. If OnDone of a request
-// that ended earlier is running or was not called yet, the method "settle" calls OnDone of both
-// requests in the order in which they ended.
+// The method "tell" ends a request that must not be in any list, and calls its OnDone at once. If
+// OnDone of an earlier request is still running or was not called yet, the method "tell" appends
+// the request to the queue of ended requests instead.
 func (c *completions) tell(r *Request) {
 	if c.running || c.ended.first != nil {
 		c.add(r)

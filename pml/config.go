@@ -11,18 +11,17 @@ import (
 var (
 	// ErrConfig means that a field of Config is out of its range.
 	ErrConfig = errors.New("pml: invalid configuration")
-	// ErrTruncated means that a message is longer than the memory of its receive. After
-	// ErrTruncated, the memory of the receive contains the beginning of the message.
+	// ErrTruncated means that a message is longer than the receive buffer. After ErrTruncated, the
+	// receive buffer contains the beginning of the message.
 	ErrTruncated = errors.New("pml: message truncated")
-	// ErrShort means that a message is shorter than the memory of an exact receive
-	// (Request.Exact). After ErrShort, the message is at the beginning of the memory of the
-	// receive.
+	// ErrShort means that a message is shorter than the buffer of an exact receive (Request.Exact).
+	// After ErrShort, the message is at the beginning of the receive buffer.
 	ErrShort = errors.New("pml: message too short")
 	// ErrCancelled means that a receive was cancelled before a message matched the receive.
 	ErrCancelled = errors.New("pml: cancelled")
-	// ErrPeer means that the connection to the peer has ended, by either side (the peer is "gone"). An
-	// ErrPeer wraps the reason why the connection has ended. If a send ends with ErrPeer, its error
-	// wraps either ErrUndelivered or ErrUnknown in addition to ErrPeer.
+	// ErrPeer means that one of the two sides has ended the connection to the peer (the peer is
+	// "gone"). An ErrPeer wraps the reason why the connection has ended. If a send ends with ErrPeer,
+	// its error wraps either ErrUndelivered or ErrUnknown in addition to ErrPeer.
 	ErrPeer = errors.New("pml: peer is gone")
 	// ErrUndelivered means that the peer has not received the data of the message, and will not
 	// receive it. Despite ErrUndelivered, the peer might have received the announcement of the
@@ -37,7 +36,7 @@ var (
 	// ErrProtocol means that the peer has violated the protocol of package pml. After
 	// ErrProtocol, the connection to the peer is closed.
 	ErrProtocol = errors.New("pml: protocol violated")
-	// ErrTransfer means that the sender could not transfer the data into the memory of the receive.
+	// ErrTransfer means that the sender could not transfer the data into the receive buffer.
 	ErrTransfer = errors.New("pml: transfer failed")
 	// ErrBusy means that the Request is in use.
 	ErrBusy = errors.New("pml: request in use")
@@ -52,7 +51,8 @@ var (
 )
 
 // Config has the settings of a Layer. The zero value selects the defaults. All peers of a job must
-// have equal Configs, apart from the functions, and modules with equal btl.Config.FragmentBytesMax.
+// have the same values of all fields of Config that are not functions, and the same
+// btl.Config.FragmentBytesMax.
 type Config struct {
 	// Tag is the btl tag that the Layer uses, from 0 to btl.TagMax.
 	Tag btl.Tag
@@ -61,24 +61,24 @@ type Config struct {
 	// EagerBytes disables eager messages. An eager message must fit into the largest fragment of the
 	// module.
 	EagerBytes int
-	// UnexpectedBytes is the maximum size of the unreceived data from one peer, at most 1 GiB. Each
-	// unreceived message counts towards UnexpectedBytes as its size plus 64 bytes. An UnexpectedBytes
-	// of 0 means 1 MiB.
+	// UnexpectedBytes is the maximum total size of the unexpected messages from one peer, at most 1
+	// GiB. The caller's header of each active message, and the data plus 64 bytes of each eager
+	// message, count towards UnexpectedBytes. An UnexpectedBytes of 0 means 1 MiB.
 	UnexpectedBytes int
-	// GoneBytes is the maximum memory for unreceived messages from peers whose connections have ended,
-	// at most 1<<40 bytes. Each ended connection with unreceived messages counts towards GoneBytes as
-	// 4096 bytes, and each unreceived message as 256 bytes plus its data. A GoneBytes of 0 means eight
+	// GoneBytes is the maximum memory for unexpected messages from peers whose connections have ended,
+	// at most 1<<40 bytes. Each ended connection with unexpected messages counts towards GoneBytes as
+	// 4096 bytes, and each unexpected message as 256 bytes plus its data. A GoneBytes of 0 means eight
 	// times UnexpectedBytes. If GoneBytes is exceeded, the Layer finds the peer address whose messages
 	// use the most bytes, and drops the messages of the oldest connection of this address.
 	GoneBytes int64
 	// TotalBytes is the maximum memory for all connected peers together, from eight times
-	// UnexpectedBytes to 1<<40 bytes. Unsent control messages and unreceived messages count towards
-	// TotalBytes, and each unreceived message counts as 256 bytes plus its data. A TotalBytes of 0
+	// UnexpectedBytes to 1<<40 bytes. Unsent control messages and unexpected messages count towards
+	// TotalBytes, and each unexpected message counts as 256 bytes plus its data. A TotalBytes of 0
 	// means 1024 times UnexpectedBytes. When TotalBytes is exceeded, the Layer finds the host whose
 	// peers use the most memory, and ends the connection to the peer of this host that uses the most
 	// memory.
 	TotalBytes int64
-	// EnvelopesMax limits the number of unreceived messages from one peer, including announced
+	// EnvelopesMax limits the number of unexpected messages from one peer, including announced
 	// messages. EnvelopesMax is a power of two, from 4 to 1<<20. An EnvelopesMax of 0 means 4096.
 	EnvelopesMax int
 	// Random returns random numbers for the request ids in the protocol. If Random is nil, the request
@@ -86,9 +86,9 @@ type Config struct {
 	// only make its own transfers fail.
 	Random func() uint64
 	// Number returns the Peer.Number of a new Peer. The Layer calls Number when it makes the Peer for
-	// an endpoint, before the first message of the peer is matched. The label of a peer that has
-	// connected is known by then. If Number is nil, new Peers have the number 0. Number must not call
-	// methods of the Layer.
+	// an endpoint, before the first message of the peer is matched. If the peer has opened the
+	// connection, Number can read the peer's label (ep.PeerLabel). If Number is nil, new Peers have
+	// the number 0. Number must not call methods of the Layer.
 	Number func(ep *btl.Endpoint) uint32
 }
 
@@ -102,9 +102,9 @@ const (
 	totalFactor   = 1024
 	totalLeast    = 8
 	totalBytesMax = 1 << 40
-	// For each ended connection with unreceived messages, the Layer counts goneBytes towards
-	// Config.GoneBytes, in addition to the memory of the messages. For each unreceived message, the
-	// Layer counts messageBytes towards all limits on memory, in addition to the message's data.
+	// For each ended connection with unexpected messages, the Layer adds goneBytes to the memory of
+	// the messages when it computes the sum that Config.GoneBytes limits. For each unexpected message,
+	// the Layer counts messageBytes plus the size of the data towards all limits on memory.
 	goneBytes    = 4096
 	messageBytes = 256
 )

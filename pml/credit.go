@@ -1,8 +1,8 @@
 package pml
 
-// The type "credit" is the sending window of a peer: it counts what was sent to the peer, and what
-// the peer has reported as received. The difference of both must not exceed the peer's limits on
-// unreceived messages.
+// The type "credit" is the sending window of a peer. The messages and bytes that this side has sent
+// and the peer has not reported as received must not exceed the peer's limits on unexpected
+// messages.
 type credit struct {
 	envelopesMax uint32 // Config.EnvelopesMax
 	bytesMax     uint64 // Config.UnexpectedBytes
@@ -17,8 +17,8 @@ func newCredit(cfg *Config) credit {
 	return credit{envelopesMax: uint32(cfg.EnvelopesMax), bytesMax: uint64(cfg.UnexpectedBytes)}
 }
 
-// mayName reports whether the peer's limit on unreceived messages allows one more envelope (message
-// header). mayKeep reports whether the peer's limit on unreceived bytes allows a message with the
+// mayName reports whether the peer's limit on unexpected messages allows one more envelope (message
+// header). mayKeep reports whether the peer's limit on unexpected bytes allows a message with the
 // given cost in bytes.
 func (c *credit) mayName() bool { return c.next-c.taken < c.envelopesMax }
 
@@ -31,8 +31,8 @@ func (c *credit) spend(cost uint64) {
 }
 
 // The method "report" handles the peer's report about the messages and bytes of this side that the
-// peer has received. The result of the method "report" is false if the peer reports more than was
-// sent, and otherwise true.
+// peer has received. The result of the method "report" is false if the peer reports more messages
+// or bytes than this side has sent, and otherwise true.
 func (c *credit) report(taken uint32, bytes uint64) bool {
 	news := taken - c.taken
 	if news > 1<<31 { // an old report, overtaken by a newer one

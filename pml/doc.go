@@ -57,15 +57,16 @@
 //	matched  0                  send id
 //	credit   received messages  received bytes
 //
-// The unreceived messages from a peer are limited to EnvelopesMax envelopes and UnexpectedBytes of
-// eager data. A message that would exceed the limit on unreceived data is only announced. Each
-// receiver reports to each sender how many messages and bytes of this sender it has received
-// (credit). While the limits on unreceived messages do not allow one more message to a peer, the
-// sender queues its messages to this peer. Both peers must have equal Configs. A message that the
-// receiver drops because it refuses the group of tags (see Refuse) counts as received. An active
-// message counts as received when its handler has returned. If the handler has called Keep, the
-// message counts as received only after a call of RecvMessage or Drop. Of an announced active
-// message, only the header counts towards the limits on unreceived messages.
+// A message is unexpected until it is received or dropped. The unexpected messages from a peer are
+// limited to EnvelopesMax envelopes and UnexpectedBytes of eager data. A message whose data would
+// exceed the limit UnexpectedBytes is only announced. A receiver reports to each sender how many
+// messages and bytes it has received from this sender (credit). While the limits on unexpected
+// messages do not allow one more message to a peer, the sender queues its messages to this peer.
+// Both peers must have equal Configs. If the receiver refuses the tag of a message (see Refuse), it
+// drops the message and counts it as received. An active message counts as received when its
+// handler has returned. If the handler has called Keep, the message counts as received only after a
+// call of RecvMessage or Drop. Of an announced active message, only the header counts towards the
+// limits on unexpected messages.
 //
 // Only the goroutine that calls Progress may use a Layer. A Layer has no lock, no goroutine and no
 // clock, so that a simulator can run the same code as production.

@@ -1,9 +1,10 @@
 package pml
 
-// The method "leave" handles the unreceived messages of a peer whose connection has ended. Messages
+// The method "leave" handles the unexpected messages of a peer whose connection has ended. Messages
 // that had arrived completely before the end of the connection can still be received. The method
-// "leave" drops the messages that the peer has only announced. If the messages of gone peers exceed
-// Config.GoneBytes, the method "leave" returns messages of gone peers to the memory y.
+// "leave" drops the messages of the peer that were announced and whose data has not arrived. If the
+// messages of ended connections exceed Config.GoneBytes, the method "leave" drops all messages of
+// some ended connections, and returns the memory to the pool y.
 func (q *unexpected) leave(p *Peer, y *memory) {
 	held := int64(0)
 	for m := p.unexpected.first; m != nil; {
@@ -28,7 +29,8 @@ func (q *unexpected) leave(p *Peer, y *memory) {
 	}
 }
 
-// The method "take" removes a message that is received, dropped, or returned by MProbe.
+// The method "take" removes a message from the unexpected messages, because the message is
+// received, dropped, or returned by MProbe.
 func (q *unexpected) take(m *Message) {
 	q.remove(m)
 	if p := m.peer; p.err != nil {

@@ -9,10 +9,10 @@ import (
 	"gobtl/internal/fifo"
 )
 
-// Memory and memory regions of a Layer are divided between hosts, so all connected peers on one
-// host share the part of their host. A host with many peers therefore cannot use up the memory
-// regions of the Layer. When the peers together use more memory than Config.TotalBytes, the Layer
-// ends the connection to a peer on the host whose peers use the most memory.
+// The memory and the memory regions of a Layer are divided between hosts, and all connected peers
+// on one host share the part of this host. A host with many peers cannot use up the memory regions
+// of the Layer. When the peers together use more memory than Config.TotalBytes, the Layer ends the
+// connection to a peer on the host whose peers use the most memory.
 
 var errTotal = errors.New("pml: unreceived messages exceed TotalBytes")
 
@@ -92,9 +92,9 @@ func (s *hosts) leave(p *Peer) {
 	}
 }
 
-// The method "charge" adds a number of bytes, which can be negative, to the memory that the Layer
-// uses for a connected peer. For a peer whose connection has ended, the method "charge" does
-// nothing (see gone.go).
+// The method "charge" adds the argument "bytes", which can be negative, to the counters of the
+// memory that the Layer uses for a connected peer and for its host. For a peer whose connection has
+// ended, the method "charge" does nothing (see gone.go).
 func (p *Peer) charge(bytes int64) {
 	if p.err == nil && p.host != nil {
 		p.held += bytes
@@ -195,7 +195,7 @@ func (p *Peer) mayExpose() bool {
 }
 
 // The method "exposes" counts a memory region that was registered for the receive r from a peer.
-// The method "concedes" subtracts a closed memory region from the counts.
+// The method "concedes" removes the closed memory region of the receive r from the counters.
 func (p *Peer) exposes(r *Request) {
 	s := &p.l.hosts
 	s.regions++
@@ -243,7 +243,7 @@ func (p *Peer) waitNoMore() {
 	}
 }
 
-// houseAll gives free memory regions to the receives that wait for a region.
+// houseAll registers memory regions for the receives that wait for a free region.
 func (s *hosts) houseAll() {
 	for h := s.homeless.first; h != nil; {
 		next := h.waits.next
@@ -254,11 +254,11 @@ func (s *hosts) houseAll() {
 	}
 }
 
-// The method "house" gives memory regions to the matched receives from a peer, in the order of
+// The method "house" registers memory regions for the matched receives from a peer, in the order of
 // matching. The method "house" returns false if the peer has to wait until regions of other peers
 // are closed, and true otherwise. If the peer has reached its limit of regions, the method "house"
-// returns true, because Progress calls it again after one of the peer's regions was closed. If the
-// connection to the peer has ended, the method "house" returns true.
+// returns true, because Progress calls the method "house" again after one of the peer's own regions
+// was closed. If the connection to the peer has ended, the method "house" returns true.
 func (p *Peer) house() bool {
 	for p.ep.Err() == nil && p.landing.first != nil {
 		r := p.landing.first
@@ -282,20 +282,20 @@ const (
 )
 
 // watches reports whether the Layer must call the method "press", because peers use memory regions
-// or owe the data of receives from any peer.
+// or have not yet sent the data of matched receives from any peer.
 func (s *hosts) watches() bool { return s.holders.first != nil || s.open.first != nil }
 
-// pressAt returns the time of the next call of the method "press". A later call would not count the
-// whole time since the latest call.
+// pressAt returns the time at which the method "press" must be called next, so that the whole time
+// since its latest call counts towards hosts.awake.
 func (s *hosts) pressAt() btl.Time { return s.pressedAt.Add(s.timeout / awakeParts) }
 
-// If the time between two calls of the method "press" is longer than 1/awakeParts of the module's
-// PeerTimeout, only this part of PeerTimeout counts towards hosts.awake.
+// Each call of the method "press" adds the time since the previous call to hosts.awake, but at most
+// 1/awakeParts of the module's PeerTimeout.
 const awakeParts = 16
 
-// press ends the connections to stalled peers while receives wait for a free memory region. The
-// peers of a host that uses fewer regions than each host with a waiting receive are not ended,
-// because these receives wait for the regions of other hosts.
+// press ends the connections to stalled peers while receives wait for a free memory region. If a
+// host uses fewer regions than every host with a waiting receive, press does not end the
+// connections to the peers of this host.
 func (s *hosts) press(now btl.Time) {
 	s.awake += min(now.Sub(s.pressedAt), s.timeout/awakeParts) // without the time of a long pause
 	s.pressedAt = now
@@ -325,10 +325,10 @@ func (s *hosts) press(now btl.Time) {
 // The method "stalled" reports whether a peer has used its oldest memory region for longer than the
 // time limit. The time limit is the longest permitted silence of a peer (hosts.timeout plus
 // stalledAfter), plus the transfer time of all bytes of the peer's regions at the rate
-// slowestBytesPerSecond. The bytes of the regions are Peer.exposedBytes at present, or
-// Peer.exposedBytes at the time when the oldest region was exposed, whichever is larger. Completed
-// messages do not prolong the time limit, because a peer could complete small messages and keep all
-// other regions in use.
+// slowestBytesPerSecond. The bytes of the regions are the present value of Peer.exposedBytes, or
+// its value when the oldest region was registered, whichever is larger. Completed messages do not
+// prolong the time limit, because a peer could complete small messages and keep all other regions
+// in use.
 func (s *hosts) stalled(p *Peer) bool {
 	r := p.exposed.first
 	if r == nil { // the end of another peer has just ended this one

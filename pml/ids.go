@@ -46,7 +46,7 @@ func (t *requestIDs) free(r *Request) {
 	}
 }
 
-// The method "inherit" gives the id of the request r to the request "heir".
+// The method "inherit" moves the id of the request r to the request "heir", so that r has no id.
 func (t *requestIDs) inherit(heir, r *Request) {
 	t.table.Replace(r.id, heir)
 	heir.id, r.id = r.id, 0

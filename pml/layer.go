@@ -20,7 +20,7 @@ type Stats struct {
 	Shed                     uint64 // connections ended by the limits of host.go and asked.go
 	SentPacked               uint64 // bytes copied into packets (packets.go)
 	ReceivedUnpacked         uint64 // bytes copied from packets to the receiver's memory
-	UnexpectedBytes          int    // bytes of unreceived messages at present, for all peers
+	UnexpectedBytes          int    // bytes of unexpected messages at present, for all peers
 	UnexpectedMessages       int    // messages that a Recv could match at present
 }
 
@@ -58,9 +58,8 @@ type Layer struct {
 type Peer struct {
 	// Context is a value for the use of the caller. The package does not use Context.
 	Context any
-	// Number is a number that the caller gives to the peer (Config.Number), and by which Members
-	// contains the peer. The caller may change Number. A Number of 0 means that the peer belongs to no
-	// Members.
+	// Number identifies the peer in sets of the type Members. The initial value of Number comes from
+	// Config.Number, and the caller may change Number. A peer whose Number is 0 belongs to no set.
 	Number uint32
 
 	l     *Layer
@@ -78,7 +77,7 @@ type Peer struct {
 
 	// The fields below are the state of the receiving direction from the peer.
 	expect     uint32
-	unexpected list[Message] // unreceived messages
+	unexpected list[Message] // unexpected messages
 	early      []*Message    // messages that arrived early, by number
 	taken      uint32
 	came       uint64 // bytes of all messages that have arrived, with overhead
@@ -100,7 +99,7 @@ type Peer struct {
 	holds        links[Peer]
 	opens        links[Peer]
 	askedBytes   int64         // bytes of matched receives for whose data this side has asked
-	held         int64         // bytes of unreceived messages and unsent control messages
+	held         int64         // bytes of unexpected messages and unsent control messages
 	regions      int           // number of regions in use
 	exposed      list[Request] // receives whose memory is a region, in the order of exposing
 	exposedBytes int64         // bytes of the regions of all receives in the list "exposed"
@@ -109,7 +108,7 @@ type Peer struct {
 // Endpoint returns the peer's endpoint. The Context of the endpoint belongs to the Layer.
 func (p *Peer) Endpoint() *btl.Endpoint { return p.ep }
 
-// Err returns the reason why the peer is gone, or nil if the peer is not gone.
+// Err returns the reason why the connection to the peer has ended, or nil if it has not ended.
 func (p *Peer) Err() error { return p.err }
 
 // New makes a Layer over a module, for fragments with the tag cfg.Tag. New sets the function
@@ -159,8 +158,8 @@ func (l *Layer) Stats() Stats {
 func (l *Layer) Observe(fn func(from *Peer, tag, size uint64, eager bool)) { l.observe = fn }
 
 // CheckIdle returns an error if the Layer still uses resources after all sends and receives have
-// ended, and nil otherwise. Before CheckIdle, the caller must end all sends and receives, and
-// receive all messages.
+// ended, and nil otherwise. Before a call of CheckIdle, all sends and receives must have ended, and
+// all arrived messages must have been received or dropped.
 func (l *Layer) CheckIdle() error {
 	s := l.Stats()
 	switch {
@@ -231,9 +230,9 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 
 // Deadline returns the time of the latest Progress if that call has not tried to send to all peers
 // with queued messages yet, and otherwise the result of the module's Deadline. Messages that wait
-// for a free buffer or for the peer need no deadline, because a received packet ends their wait.
-// While peers owe the data of matched receives, Deadline returns at the latest the time of the next
-// check for stalled peers.
+// for a free buffer or for credit of the peer need no deadline, because a received packet ends
+// their wait. While matched receives wait for data of their senders, Deadline returns at the latest
+// the time of the next check for stalled peers.
 func (l *Layer) Deadline() btl.Time {
 	if at, ok := l.busy.deadline(); ok {
 		return at
@@ -245,7 +244,7 @@ func (l *Layer) Deadline() btl.Time {
 }
 
 // The method "advance" sends the queued messages and data for a peer, until no buffer is free or
-// the peer's limits on unreceived messages are reached.
+// the peer's limits on unexpected messages are reached.
 func (l *Layer) advance(now btl.Time, p *Peer) {
 	for p.err == nil && p.control.Len() > 0 && l.out.sendHead(now, p.ep, p.control.Front()) {
 		p.control.Pop()
@@ -289,9 +288,9 @@ func (l *Layer) answer(now btl.Time, p *Peer, h head) {
 
 // The method "took" records that a message from a peer has been received. The argument "cost" of
 // "took" is the number of bytes for which the message counts towards Config.UnexpectedBytes. The
-// method "took" sends a report to the peer when the messages received since the latest report
-// amount to a quarter of a limit on unreceived messages. The method "took" can end the connection
-// to the peer, because it calls the method "answer".
+// method "took" reports to the peer when the messages or bytes received since the latest report are
+// at least a quarter of the limit EnvelopesMax or UnexpectedBytes. The method "took" can end the
+// connection to the peer, because it calls the method "answer".
 func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	p.taken++
 	p.takenBytes += cost

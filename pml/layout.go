@@ -3,9 +3,9 @@ package pml
 import "gobtl/btl"
 
 // Layout describes the memory of a non-contiguous message, like a derived datatype of MPI (see
-// Request.Layout). The methods of a Layout are called by Progress and by the method that begins the
-// request, until the request is Done. A Layout must not change while a request with the Layout is
-// in progress. Several requests can share one Layout.
+// Request.Layout). Progress, and the method that begins a request, call the methods of the
+// request's Layout until the request is Done. A Layout must not change while a request with the
+// Layout is in progress. Several requests can share one Layout.
 type Layout interface {
 	// Bytes returns the size of the message in bytes.
 	Bytes() int
@@ -18,9 +18,9 @@ type Layout interface {
 	// packet that arrives.
 	Scatter(from []byte, at int)
 	// Run returns a contiguous part of the message's memory, which begins at the byte offset "at" of
-	// the message. The offset "at" is less than the result of Bytes. A nil result of Run means that
-	// the process cannot access the memory directly, as for device memory, so that the Layer uses only
-	// Gather and Scatter.
+	// the message. The offset "at" is less than the result of Bytes. If the CPU cannot access the
+	// memory directly (for example device memory), Run returns nil, and the Layer uses only Gather and
+	// Scatter.
 	Run(at int) []byte
 }
 
@@ -29,7 +29,7 @@ type Layout interface {
 // (packets.go).
 const runBytesMin = 4 << 10
 
-// The method "room" returns the size, in bytes, of the memory that the caller has given to a
+// The method "room" returns the size, in bytes, of the memory that the caller has passed to a
 // request.
 func (r *Request) room() int {
 	if r.Layout != nil {

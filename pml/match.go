@@ -74,8 +74,8 @@ func (q *posted) leave(r *Request) {
 
 // The method "take" removes and returns the receive for a message with the given tag from the peer
 // p, or returns nil if no receive matches. If several receives match, the method "take" chooses the
-// receive that was posted first. The method "take" does not look at receives from other peers
-// alone.
+// receive that was posted first. The method "take" does not search the receives that accept only
+// messages from a single peer other than p.
 func (q *posted) take(p *Peer, tag uint64) *Request {
 	bucket := q.exact.bucket(hash(q.seed, p.index, tag))
 	r := bucket.first
@@ -95,8 +95,8 @@ func (q *posted) take(p *Peer, tag uint64) *Request {
 }
 
 // The function "earliest" returns the first receive of a list that matches a message and was posted
-// before the receive "than". If there is none, the function "earliest" returns "than", which can be
-// nil. The argument w is the first receive of the list.
+// before the receive "than". If the list contains no such receive, the function "earliest" returns
+// "than", which can be nil. The argument w is the first receive of the list.
 func earliest(w, than *Request, p *Peer, tag uint64) *Request {
 	for ; w != nil && (than == nil || w.order < than.order); w = w.queue.next {
 		if w.wants(p, tag) {
@@ -127,7 +127,7 @@ func (q *posted) each(fn func(*Request)) {
 	all(&q.any)
 }
 
-// The method "exact" reports whether the receive r accepts only one peer and one tag.
+// The method "exact" reports whether the receive r matches only one peer and one tag.
 func (r *Request) exact() bool { return r.from != nil && r.mask == exactly }
 
 func (r *Request) wants(p *Peer, tag uint64) bool {
@@ -156,7 +156,7 @@ type unexpected struct {
 	any   [anyMasks]table[Message]
 	seed  uint64 // seed of the hash function
 
-	gone      *kept.Keeper[*Peer] // gone peers with unreceived messages (gone.go)
+	gone      *kept.Keeper[*Peer] // gone peers with unexpected messages (gone.go)
 	forgotten uint64              // messages dropped because of Config.GoneBytes
 }
 
@@ -208,8 +208,8 @@ func (q *unexpected) tableFor(mask uint64) int {
 	return i
 }
 
-// anyPeer replaces the peer's index in the hashes for receives from any peer. The index of a real
-// peer is at least 1.
+// In the hash tables for receives from any peer, the hash is computed with anyPeer in place of the
+// peer's index. The index of a real peer is at least 1.
 const anyPeer = 0
 
 // findAny returns the earliest message that matches a receive from any peer with the given tag and

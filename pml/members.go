@@ -1,7 +1,8 @@
 package pml
 
-// Members is a set of peers (see Request.Among). The set contains numbers of peers (Peer.Number),
-// so a Members can include peers that have not connected yet. The zero value is the empty set.
+// Members is a set of peers (see Request.Among). Members holds the numbers of the peers
+// (Peer.Number), which can include peers that have not connected yet. The zero value is the empty
+// set.
 type Members struct{ bits []uint64 }
 
 // Add adds the peers with the given number to the set. The number must not be 0.
@@ -18,11 +19,10 @@ func (m *Members) Has(p *Peer) bool {
 	return n/64 < uint32(len(m.bits)) && m.bits[n/64]>>(n%64)&1 != 0
 }
 
-// DropOthers drops messages of peers outside the set "among". DropOthers drops all such messages
-// that would be found, before a message of the set's peers, by a Recv from any peer with the
-// arguments "tag" and "mask". The send of a dropped message ends as if the message had been
-// received. Probe and MProbe do not know the set "among": a program that looks for messages from
-// any peer of the set calls DropOthers first.
+// DropOthers drops messages of peers outside the set "among" that match the arguments "tag" and
+// "mask", up to the first matching message of a peer in the set. The send of a dropped message ends
+// as if the message had been received. Because Probe and MProbe have no argument for a set of
+// peers, a program calls DropOthers before it probes for messages from any peer of a set.
 func (l *Layer) DropOthers(among *Members, tag, mask uint64) {
 	for {
 		m := l.unexpected.find(nil, tag, mask)

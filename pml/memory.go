@@ -14,17 +14,16 @@ const keptBytesMax = 8 << 20
 const pooledMax = 1 << 21
 
 // The type "memory" holds the copies of the messages that have arrived and wait for earlier
-// messages, for a receive, or for the caller. The type "memory" counts the bytes of these messages,
-// charges the messages to their senders (see host.go), and has a pool of Messages and of data
-// buffers. The capacity of each buffer is a power of two.
+// messages, for a receive, or for the caller. The type "memory" counts the bytes of the copied
+// messages, counts them towards the limits of their senders (see host.go), and has a pool of
+// Messages and of data buffers. The capacity of each buffer is a power of two.
 type memory struct {
 	bytes    int // bytes of the data of the held messages
 	buffers  [22][][]byte
 	messages []*Message
 }
 
-// The method "keep" returns a copy of the message m with a copy of the data, which the memory
-// holds.
+// The method "keep" returns a copy of the Message m with a copy of the data, and counts this copy.
 func (y *memory) keep(m *Message, data []byte) *Message {
 	kept := y.get()
 	*kept = *m
@@ -36,8 +35,8 @@ func (y *memory) keep(m *Message, data []byte) *Message {
 	return kept
 }
 
-// The method "lend" returns a copy of the message m whose data still belongs to the transport. The
-// memory does not hold the copy.
+// The method "lend" returns a copy of the Message m, without copying the data, which still belongs
+// to the transport. The memory does not count this Message.
 func (y *memory) lend(m *Message, data []byte) *Message {
 	lent := y.get()
 	*lent = *m
@@ -46,7 +45,8 @@ func (y *memory) lend(m *Message, data []byte) *Message {
 }
 
 // The method "own" copies the data of a message that the method "lend" has returned, so that the
-// memory holds the message. For any other message, the method "own" does nothing.
+// memory holds the message. For a message that the memory already holds, the method "own" does
+// nothing.
 func (y *memory) own(m *Message) {
 	if !m.lent {
 		return
@@ -59,7 +59,7 @@ func (y *memory) own(m *Message) {
 	y.count(m)
 }
 
-// The method "count" counts a message that the memory holds from now on.
+// The method "count" adds a message to the counts of the messages that the memory holds.
 func (y *memory) count(m *Message) {
 	m.peer.charge(m.held())
 	y.bytes += len(m.data)
@@ -77,8 +77,8 @@ func (y *memory) spend(m *Message) {
 	m.gone, m.data = true, nil
 }
 
-// The method "release" frees a Message and its data. The Message must be a result of the method
-// "keep" or "lend". After the release, the Message must not be used.
+// The method "release" frees a Message and its data. The method "release" accepts only Messages
+// that the method "keep" or "lend" has returned. After the release, the Message must not be used.
 func (y *memory) release(m *Message) {
 	y.spend(m)
 	if len(y.messages) < keptMax {
@@ -125,5 +125,5 @@ func (y *memory) give(b []byte) {
 	}
 }
 
-// The method "held" returns the memory that an unreceived message takes, in bytes.
+// The method "held" returns the memory that an unexpected message takes, in bytes.
 func (m *Message) held() int64 { return int64(cap(m.data)) + messageBytes }

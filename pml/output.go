@@ -52,8 +52,8 @@ func (o *output) sendEager(
 	return to.SendImmediate(now, o.tag, b) == nil
 }
 
-// sendTiny works like sendEager for a message with any header of headBytes bytes. The data consists
-// of two parts, which have at most tinyMost bytes together.
+// sendTiny works like sendEager, but sends the given protocol header h of headBytes bytes. The
+// arguments "header" and "data" have at most tinyMost bytes together.
 func (o *output) sendTiny(now btl.Time, to *btl.Endpoint, h *head, header, data []byte) bool {
 	b := o.tiny[:headBytes+len(header)+len(data)]
 	h.put(b)

@@ -8,14 +8,14 @@ import (
 
 // Recv begins to receive a message into the slice "mem". A message matches if its sender is the
 // peer "from", and if its tag equals the argument "tag" in all bits that are set in the argument
-// "mask". If the argument "from" is nil, messages from any peer match, or messages from the peers
-// in r.Among if r.Among is not nil. Recv receives the earliest matching message. If several
-// receives match a message, the receive that was posted first gets the message. Receives from any
-// peer should use at most four different masks in a Layer, because a receive from any peer with a
-// fifth mask searches all unreceived messages. The caller must not access the slice "mem" until r
-// is Done. The argument "now" of Recv is the current time. Recv returns ErrBusy if r is in use.
-// Recv returns ErrPeer if the connection to the peer has ended and no unreceived message of the
-// peer matches.
+// "mask". If the argument "from" is nil, messages from any peer match, unless r.Among restricts
+// them to the peers of a set. Recv receives the earliest matching message. If several receives
+// match a message, the receive that was posted first gets the message. Receives from any peer
+// should use at most four different masks in a Layer, because a receive from any peer with a fifth
+// mask searches all unexpected messages. The caller must not access the slice "mem" until r is
+// Done. The argument "now" of Recv is the current time. Recv returns ErrBusy if r is in use. Recv
+// returns ErrPeer if the connection to the peer has ended and no unexpected message of the peer
+// matches.
 //
 // A peer whose message has matched a receive from any peer must send the data in time. The time
 // limit is one minute, plus btl.Config.PeerTimeout, plus the transfer time of the data at 8 KiB/s.
@@ -113,9 +113,8 @@ func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	return m
 }
 
-// The type "probed" contains the messages that MProbe has returned, or that a handler keeps. Each
-// announced message in the list "probed" of the Layer is also in the list "probed" of its sender's
-// Peer.
+// The type "probed" contains the messages that MProbe has returned, or that a handler keeps. If a
+// message in Layer.probed was announced, it is also in the list Peer.probed of its sender.
 type probed struct{ all list[Message] }
 
 func (q *probed) add(m *Message) {
@@ -221,7 +220,7 @@ func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
 
 // onEnvelope handles an eager message or an announcement. onEnvelope stores a message that has
 // overtaken earlier messages in Peer.early, until all earlier messages have arrived. The result of
-// onEnvelope is false if the message violates the protocol or the limits on unreceived messages,
+// onEnvelope is false if the message violates the protocol or the limits on unexpected messages,
 // and otherwise true.
 func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	ahead, most := h.number-p.expect, uint32(l.cfg.EnvelopesMax)
@@ -345,8 +344,8 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	l.took(now, p, m.cost())
 }
 
-// The method "misfit" returns ErrTruncated if the message is longer than the receive's memory, and
-// ErrShort if the message is shorter than the memory of an Exact receive. If the message fits, the
+// The method "misfit" returns ErrTruncated if the message is longer than the receive buffer, and
+// ErrShort if the message is shorter than the buffer of an Exact receive. If the message fits, the
 // method "misfit" returns nil.
 func (r *Request) misfit() error {
 	room := uint64(r.room())
@@ -359,7 +358,7 @@ func (r *Request) misfit() error {
 	return nil
 }
 
-// The method "expose" registers the memory of a receive as a region, and sends the region's handle
+// The method "expose" registers a receive buffer as a memory region, and sends the region's handle
 // to the sender. For a receive with a Layout, the method "expose" registers no region, and asks the
 // sender for packets instead of puts. The result of the method "expose" is false if no memory
 // region or no request id is free, and otherwise true.
@@ -385,10 +384,10 @@ func (l *Layer) expose(r *Request) bool {
 	return true
 }
 
-// onFin ends a receive after all bytes were written, or after the sender has reported a failure.
-// After success, onFin reports the received message to the sender at once (credit), in the same
-// packet as the transport's acknowledgement. The result of onFin is false if the message of kind
-// "fin" violates the protocol, and otherwise true.
+// onFin ends a receive after all bytes were written, or after the sender has reported a failure. If
+// the transfer has succeeded, onFin sends credit for the message to the sender at once, so that the
+// credit is in the same packet as the transport's acknowledgement. The result of onFin is false if
+// the message of kind "fin" violates the protocol, and otherwise true.
 func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	r := l.requests.named(p, h.a, landing)
 	if r == nil || h.number == 0 && r.region == nil {

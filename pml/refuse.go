@@ -28,8 +28,8 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	})
 	// Refuse removes all messages of the group from the Layer's lists before it drops the first of
 	// them. The method "drop" can end the connection to a peer, and the end of a connection frees
-	// messages of the peer that are still in the lists. A message that is no longer in a list is freed
-	// only by Refuse.
+	// messages of the peer that are still in the lists. A message that Refuse has removed from the
+	// lists is freed only by Refuse.
 	var come, probed []*Message
 	for m := l.unexpected.all.first; m != nil; m = m.order.next {
 		if group(m.tag) == g {

@@ -11,8 +11,8 @@ type Mode uint8
 
 // The modes of sends, as in MPI.
 const (
-	// Standard means that the send is Done as soon as the transport no longer needs the memory of the
-	// message, so that the caller is free to change it.
+	// Standard means that the send is Done as soon as the caller may change the memory of the message,
+	// because the transport no longer needs this memory.
 	Standard Mode = iota
 	// Synchronous means that the send is Done when the transport no longer needs the memory of the
 	// message and a receive has matched the message.
@@ -22,7 +22,7 @@ const (
 	// and counts it (Stats.NotReady).
 	Ready
 	// Eager is like Standard, but the message is never announced. If an Eager message would exceed the
-	// peer's limits on unreceived messages, this message and later messages to the peer wait at the
+	// peer's limits on unexpected messages, this message and later messages to the peer wait at the
 	// sender. If an Eager message exceeds the size limit for eager messages, the send fails with
 	// ErrEager.
 	Eager
@@ -64,10 +64,11 @@ type Request struct {
 	// knows the length of the message sets Exact in order to detect a message of a different length.
 	// Exact must be changed only while the request is Done.
 	Exact bool
-	// Among restricts a receive from any peer to the messages of these peers, unless Among is nil.
-	// Recv drops matching messages of other peers that have arrived before (see DropOthers). Messages
-	// of other peers that arrive later do not match the receive. Among has no effect on a receive from
-	// one peer. Among must be changed only while the request is Done.
+	// If Among is not nil, it restricts a receive from any peer to messages of the peers in this set.
+	// If messages of peers outside the set Among have arrived before the call of Recv and match, Recv
+	// drops them (see DropOthers). Messages that arrive later from peers outside the set Among do not
+	// match the receive. Among has no effect on a receive from one peer. Among must be changed only
+	// while the request is Done.
 	Among *Members
 
 	state  state
@@ -127,7 +128,7 @@ func (r *Request) Size() uint64 { return r.size }
 // request is Done without an error.
 func (r *Request) Announced() bool { return r.announced }
 
-// Message is an unreceived message that has arrived or has been announced.
+// Message is a message that has arrived or was announced, and that was not received or dropped yet.
 type Message struct {
 	peer    *Peer
 	tag     uint64

@@ -84,7 +84,7 @@ func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 
 // sendEnvelope sends the first fragment of a message, and reports whether it has been sent. An
 // eager message has only one fragment. If the module has no free buffer, or if the peer's limits on
-// unreceived messages are reached, sendEnvelope sends nothing and returns false.
+// unexpected messages are reached, sendEnvelope sends nothing and returns false.
 func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	p := r.peer
 	if !p.credit.mayName() {
@@ -174,8 +174,8 @@ func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 func (l *Layer) Abandon(r *Request, why error) bool {
 	switch {
 	case r.state == announced:
-		// The request "rest" gets the id of the abandoned send, so that a later reply of the peer still
-		// finds a request.
+		// The request "rest" gets the id of the abandoned send, so that a later reply of the peer refers
+		// to a valid request id.
 		rest := &Request{
 			state: announced, mode: r.mode | abandoned, peer: r.peer, tag: r.tag, size: r.size,
 		}

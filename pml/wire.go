@@ -120,7 +120,8 @@ func (h *head) fits(rest uint64) bool {
 }
 
 // The method "read" decodes a header and returns the bytes after the header. The result "ok" of the
-// method "read" reports whether the method "put" can have written the header.
+// method "read" is false if the header is invalid, which means that the method "put" never writes
+// such a header.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
 	if len(b) < headBytes {
 		return nil, false

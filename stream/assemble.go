@@ -10,8 +10,8 @@ import "gobtl/internal/mono"
 //	----------------|--- open ----|---------------------
 //
 // The first open region is passed to the reader when all its messages have arrived. An incomplete
-// open region is passed to the reader when a message has arrived that is more than horizonMessages
-// after the end of the region. The assembler fills missing messages with zeros.
+// open region is passed to the reader when a message has arrived whose ordinal is more than
+// horizonMessages after the end of the region. The assembler fills missing messages with zeros.
 type assembler struct {
 	ring    *Ring
 	track   tracker
@@ -29,11 +29,12 @@ type assembler struct {
 	// accessed memory. The field "budget" is the work that the assembler may still do for regions, in
 	// bytes of accessed memory. The budget never exceeds budgetMax.
 	cost, budget, budgetMax uint64
-	// The fields below are for the reliable mode (see budget.go). The field perPass is the number of
-	// regions that a call of grant opens at most. The field perByte is the work for which a byte of a
-	// put pays. At the time paidAt, paidBytes bytes of puts were paid. If the field "more" is true,
-	// grant must be called again although no region is released.
-	// The field "debt" is work that was done beyond the budget, and is not paid yet.
+	// The fields below are for the reliable mode (see budget.go). The field perPass is the largest
+	// number of regions that one call of grant opens. The field perByte is the work by which each byte
+	// of a put increases the budget. The budget already includes the first paidBytes bytes of puts,
+	// and the time until paidAt. If the field "more" is true, grant must be called again even if no
+	// region is released. The field "debt" is work that was done beyond the budget, and that later
+	// increases of the budget must cover first.
 	openMax, perPass, perByte, paidBytes uint64
 	debt                                 uint64
 	paidAt                               mono.Time
@@ -254,8 +255,8 @@ func (a *assembler) advance() {
 
 func (a *assembler) setCloseAt() { a.closeAt = a.regionEnd(a.lo) + a.horizon + 1 }
 
-// handOver closes the first open region. If a message of the region was received, handOver passes
-// the region to the reader, and otherwise skips the region.
+// handOver closes the first open region. If at least one message of the region was received,
+// handOver passes the region to the reader, and otherwise skips the region.
 func (a *assembler) handOver() {
 	slot := a.slot(a.lo)
 	r := a.ring
@@ -370,7 +371,8 @@ func (a *assembler) full(n, upto uint64) bool {
 }
 
 // skip records that the sender has dropped all messages from the ordinal track.edge to the ordinal
-// to-1. skip opens no region, and closes at most openMax regions, which the budget has paid for.
+// to-1. skip opens no region, and closes at most openMax regions, whose cost was taken from the
+// budget when they were opened.
 func (a *assembler) skip(to uint64) {
 	if to = min(to, a.track.total); to <= a.track.edge {
 		return

@@ -6,41 +6,44 @@ import (
 	"gobtl/internal/mono"
 )
 
-// A peer's packet can demand that many regions of a ring are opened and closed: in the unreliable
-// mode a datagram far ahead of earlier datagrams, in the reliable mode a notice that skips messages
-// or says that messages are in the ring. The rule for both modes: a constant bounds the work that
-// one packet causes, and the data that a sender has really sent, or time, pays for all work. For
-// this, the opening of each region, which is followed by one closing, takes its cost from the
-// budget of the assembler.
+// One packet of a peer can cause the assembler to open and close many regions of a ring. In the
+// unreliable mode, such a packet is a datagram far ahead of earlier datagrams, and in the reliable
+// mode, a notice that skips messages or reports puts. The assembler limits the work for opening and
+// closing regions by a budget, which grows only with the data that the sender has really sent and
+// with time, and which has a constant maximum. When the assembler opens a region, it takes the cost
+// of opening and closing the region from the budget.
 //
 //   - In the unreliable mode, each datagram increases the budget by workBytes plus workFactor times
 //     its payload.
-//   - In the reliable mode, the bytes that the sender has really put increase the budget by
-//     workFactor times their number, and by at least twice what their regions cost. In addition,
-//     time increases the budget, by workPerMicrosecond. What a notice says increases nothing.
+//   - In the reliable mode, each byte that the sender has really put increases the budget by
+//     workFactor plus twice the cost of a region divided by its size. In addition, each microsecond
+//     increases the budget by workPerMicrosecond. The numbers in a notice do not increase the
+//     budget.
 //
-// In the unreliable mode, the cost of a region contains all its bytes. In the reliable mode, the
-// cost contains no bytes, because a region that is closed empty is not accessed, and a sender that
-// drops messages leaves many regions empty. If the sender drops a part of a region, the missing
-// messages are filled with zeros, and these bytes are taken from the budget then. If the budget
-// has less, the rest is a debt. Puts and time pay the debt before they increase the budget.
+// In the unreliable mode, the cost of a region includes the size of its memory. In the reliable
+// mode, the cost does not include the memory, because the memory of a region without messages is
+// not accessed, and a sender that drops messages leaves many regions empty. If the sender drops a
+// part of a region, the missing messages are filled with zeros, and the number of zero bytes is
+// taken from the budget. If the budget is smaller than the number of zero bytes, the difference
+// becomes a debt. Later puts and time first reduce the debt, and then increase the budget.
 const (
 	workFactor = 20
 	workBytes  = 4 << 10
 	// workRegion is the work that is counted for a region in addition to its descriptor and bytes.
 	workRegion = 512
-	// workPerMicrosecond is the work, in bytes of accessed memory, for which a microsecond pays. An
-	// empty region of a reliable stream costs about 600 bytes, and takes up to 50 ns, however large
-	// it is. A region of more than 192 messages costs more, because its descriptor is longer.
+	// workPerMicrosecond is the work, in bytes of accessed memory, by which each microsecond increases
+	// the budget. An empty region of a reliable stream costs about 600 bytes of the budget, and takes
+	// up to 50 ns, independent of its size. A region of more than 192 messages costs more, because its
+	// descriptor is longer.
 	workPerMicrosecond = 256
 )
 
 const (
-	// openMax is the largest number of open regions in the reliable mode. Therefore one notice closes
-	// at most openMax regions.
+	// openMax is the largest number of open regions in the reliable mode, and therefore of the regions
+	// that one notice can close.
 	openMax = 1 << 16
-	// grantBytes is the size of the descriptors of the regions that one pass opens in the reliable
-	// mode, but a pass may open one region of any size.
+	// grantBytes is the largest total size of the descriptors of the regions that one call of grant
+	// opens in the reliable mode, unless a single descriptor is larger.
 	grantBytes = 256 << 10
 )
 
@@ -53,8 +56,7 @@ func (a *assembler) setBudget() {
 	a.perPass = max(grantBytes/uint64(8*a.ring.stride), 1)
 	a.perByte = 2*(a.cost/bytes) + workFactor
 	if a.reliable() {
-		// Without any pay, the sender may drop parts of two regions: at the beginning of a gap and at its
-		// end.
+		// A full budget covers the two partly dropped regions at the beginning and at the end of a gap.
 		a.budgetMax = 2 * (a.openMax*a.cost + bytes)
 	} else {
 		a.cost += bytes
@@ -72,8 +74,8 @@ func (a *assembler) earn(work uint64) { a.budget = min(a.budget+work, a.budgetMa
 // The method "poor" reports whether the caller must call "pay" before the next "grant".
 func (a *assembler) poor() bool { return a.budget < a.budgetMax/2 }
 
-// The method "charge" takes the given work from the budget. What the budget does not have becomes a
-// debt.
+// The method "charge" takes the given work from the budget. If the budget is less than the given
+// work, the difference becomes a debt.
 func (a *assembler) charge(work uint64) {
 	paid := min(work, a.budget)
 	a.budget -= paid
@@ -93,8 +95,8 @@ func (a *assembler) pay(now mono.Time, written uint64) {
 }
 
 // grant opens free regions, in the order of their numbers, and returns the first ordinal after the
-// open regions. One call opens at most perPass regions, and no more than the budget pays for. If
-// this is the reason for which not all free regions are open, grant sets the field "more".
+// open regions. One call of grant opens at most perPass regions, and at most as many as the budget
+// covers. If free regions remain because of perPass or the budget, grant sets the field "more".
 func (a *assembler) grant() uint64 {
 	end := a.lo + a.openMax
 	if a.track.total != unknownTotal {

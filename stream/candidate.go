@@ -34,7 +34,8 @@ type candidate struct {
 	hello *hello
 	// dataKey is the key in the candidate's datagrams to this port, and in its probes.
 	dataKey uint64
-	// The receiver has answered "answers" probes since answersAt.
+	// The field "answers" is the number of the candidate's probes that have arrived since the time
+	// answersAt.
 	answersAt mono.Time
 	answers   int
 }
@@ -253,8 +254,8 @@ func (s *candidate) prepare(st *start) error {
 
 // sourceOf inserts the address of the sender's data endpoint into the fabric, and returns the
 // source of the stream's datagrams. If the sender's start message is wrong, sourceOf returns
-// ErrMismatch. sourceOf must run before "join", so that a wrong start message makes this host tell
-// the network of no multicast group.
+// ErrMismatch. sourceOf must run before "join", so that this host does not announce its membership
+// in a multicast group to the network (IGMP, MLD) for a wrong start message.
 func (s *candidate) sourceOf(st *start) (source dataSource, err error) {
 	d := s.r.e.data
 	if most := d.most(); st.DatagramBytes > most {

@@ -111,8 +111,8 @@ const floorBytes = 1200
 
 // The method "floor" returns the smallest datagram size to which a receiver is allowed to limit the
 // stream. The datagram size needs a lower limit, because a receiver with very small datagrams would
-// slow down the stream for all receivers. If the sender's own largest datagram size is below this
-// limit, the method "floor" returns the sender's own largest size.
+// slow down the stream for all receivers. If the sender's own largest datagram size is below the
+// lower limit, the method "floor" returns the sender's own largest size.
 func (c *caster) floor() int {
 	most := (c.s.ring.geo.MessageBytes + datagramsMax - 1) / datagramsMax
 	return min(c.mtu, max(floorBytes, most+headerBytes))
@@ -195,9 +195,10 @@ func (c *caster) batchMax() int {
 	return min(castBatch, free)
 }
 
-// The method "source" returns the sentFrom of a datagram whose message is in the given slot of the
-// ring. If the payload is copied to the send buffer, the sender can release the region in the ring
-// before the send completes.
+// The method "source" returns the source (sentFrom) of the payload of a datagram whose message is
+// in the given slot of the ring. If the fabric has a flow control for each receiver, the payload is
+// copied to the send buffer, and the source does not refer to the ring, so that the sender can
+// release the region before the send completes.
 func (c *caster) source(slot int) sentFrom {
 	if c.each {
 		return sentFrom{}
@@ -233,7 +234,7 @@ func (c *caster) step(slot int, ordinal uint64) {
 }
 
 // post posts the batch to each destination, and reports whether the batch is done. The batch is
-// done when the fabric has accepted it for each destination that is still in the stream.
+// done when the fabric has accepted the batch for each destination that is still in the stream.
 func (c *caster) post() bool {
 	if c.each {
 		return c.postEach()
@@ -309,9 +310,9 @@ func (c *caster) aim(k *link, sends []fabric.Send) int {
 
 // The method "refused" handles an error of a send to the destination k, where nil stands for the
 // multicast group. If the operating system refuses datagrams of the stream's size, the sender
-// proves the size again (see pathsize.go). No receiver can tell whether datagrams to a multicast
-// group are too large, so that the stream to a group ends. The method "refused" reports whether the
-// error has ended the stream.
+// probes the path to the receiver again (see pathsize.go). If datagrams to a multicast group are
+// too large, the stream ends, because the sender sends no probes to a group. The method "refused"
+// reports whether the error has ended the stream.
 func (c *caster) refused(err error, k *link) bool {
 	switch {
 	case errors.Is(err, fabric.ErrClosed):
@@ -370,8 +371,8 @@ func (c *caster) release() {
 	}
 }
 
-// sentFrom is the source of a send's payload. If the field "caster" is nil, the whole datagram is
-// in the send buffer, and the fabric does not read the ring.
+// sentFrom is the source of a send's payload. If sentFrom.caster is nil, the whole datagram is in
+// the send buffer, and the fabric does not read the ring.
 type sentFrom struct {
 	caster *caster
 	slot   int

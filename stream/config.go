@@ -53,9 +53,9 @@ const (
 	// that a full socket buffer drops (Stats.SocketDrops). Several datagrams that the kernel has
 	// coalesced into one packet count as one packet in Stats.SocketDrops. A message that waits for a
 	// free region delays all streams of the port. If the port has more than one stream, a message
-	// waits for a free region at most 50 ms. In the long run, all receivers of a port together delay
-	// its streams for at most a quarter of the time, and take turns. When the time for which a message
-	// may wait is over, the message is dropped and counted, as with the policy Drop.
+	// waits for a free region at most 50 ms. In the long run, the receivers of a port, one at a time,
+	// delay its streams for at most a quarter of the time in total. A message that has waited for its
+	// longest permitted time is dropped and counted, as with the policy Drop.
 	Block Overrun = iota
 	// Drop means that the message is dropped and counted.
 	Drop
@@ -80,18 +80,18 @@ type Config struct {
 	// them.
 	Unmonitored bool
 	// Timeout is how long a sender or receiver waits for a packet from the peer before the stream
-	// fails. A reliable sender waits at most for the time Timeout until a region at the receiver is
-	// free, and at most for 30 times Timeout, and a second for each 8 KiB of the put, until a put is
-	// acknowledged. After the last put, a reliable sender waits at most for 30 times Timeout, and a
-	// second for each 8 KiB of other puts to the receiver, until the receiver has acknowledged all
-	// control messages. The range of Timeout is 100 ms to 1 h, and a Timeout of 0 means 10 s.
+	// fails. A reliable sender waits for a free region at the receiver for at most Timeout. For the
+	// acknowledgement of a put, a reliable sender waits for at most 30 times Timeout plus one second
+	// for each 8 KiB of the put. After the last put, a reliable sender waits for the acknowledgement
+	// of all control messages for at most 30 times Timeout plus one second for each 8 KiB of other
+	// puts to the receiver. The range of Timeout is 100 ms to 1 h, and a Timeout of 0 means 10 s.
 	Timeout time.Duration
 	// Meet is the time limit from the call of Send or Receive until the peers are connected. A Meet of
 	// 0 means 1 minute.
 	Meet time.Duration
 
 	// If the field Only is true, only peers that the program has chosen can take part in the stream.
-	// With Only, a sender accepts only the receivers that were passed to Connect, and a receiver
+	// If Only is true, a sender accepts only the receivers that were passed to Connect, and a receiver
 	// accepts only the first sender that connects. The field Only is meant for programs whose users
 	// exchange the identities by hand. If the field Only is true, the stream ends when a peer has
 	// incompatible parameters. If the field Only is false, a peer with incompatible parameters is
@@ -116,7 +116,7 @@ type Config struct {
 
 	// Receivers is the number of receivers for which the sender waits before the stream starts. If the
 	// field Only is true, the sender waits for all receivers that were passed to Connect. A Receivers
-	// of 0 means 1. With a negative Receivers, the sender does not wait for receivers. In the
+	// of 0 means 1. If Receivers is negative, the sender does not wait for receivers. In the
 	// unreliable mode, a receiver that joins later gets the messages that are sent after it has
 	// joined. A reliable stream in progress refuses new receivers.
 	Receivers int

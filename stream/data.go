@@ -20,7 +20,7 @@ type dataPort struct {
 	free  []fabric.Buf // receive buffers that are not posted
 	txBuf []fabric.Buf // free send buffers
 	// The element owner[b] is the source of the payload in send buffer b. The element holds[b] is the
-	// number of references to send buffer b by the batch and by incomplete sends.
+	// number of references that the batch and incomplete sends hold to send buffer b.
 	owner []sentFrom
 	holds []uint16
 	drops dropCount
@@ -111,8 +111,8 @@ func (d *dataPort) add(ep fabric.Endpoint, group string) (*dataEndpoint, error) 
 	return de, nil
 }
 
-// remove takes an endpoint that is closed, or about to be closed, from the list of endpoints, and
-// its receive buffers back.
+// remove removes a closed endpoint, or one that the caller is about to close, from the list of
+// endpoints, and takes back the endpoint's receive buffers.
 func (d *dataPort) remove(de *dataEndpoint) {
 	d.free = append(d.free, de.bufs...)
 	d.all = slices.DeleteFunc(d.all, func(other *dataEndpoint) bool { return other == de })
@@ -351,8 +351,9 @@ func (de *dataEndpoint) receiverOf(e *Engine, c *fabric.Completion, h header) *R
 	return nil
 }
 
-// The method "foreign" counts a datagram that belongs to no stream, in Stats.Foreign of the
-// engine's only receiver. If the engine has several receivers, the datagram is not counted.
+// If the engine has only one receiver, the method "foreign" counts a datagram that belongs to no
+// stream in Stats.Foreign of this receiver. If the engine has several receivers, the datagram is
+// not counted.
 func (e *Engine) foreign() {
 	if len(e.receiving) == 1 && e.receiving[0].asm != nil {
 		e.receiving[0].asm.track.foreign++

@@ -39,6 +39,8 @@
 //	budget.go     work for a peer's regions      letters.go   bound of a peer's control messages
 //
 // The Engine of a Port has no goroutine, no contended lock and no clock, so that a simulator can
-// run the same code as production. Any goroutine may call the methods of Ring, Sender and Receiver.
-// Functions in a Config run on the engine's goroutine, and must not block.
+// run the same code as production. The methods of Sender and Receiver, and those of Ring that read
+// or set states of regions, are safe for concurrent use, except that only one goroutine at a time
+// may call Sender.Next and Sender.Populate. Functions in a Config run on the engine's goroutine,
+// and must not block.
 package stream

@@ -13,11 +13,11 @@ import (
 // remaining receivers:
 //
 //   - The sender goes at the speed of its fastest receiver. When the fabric has accepted the whole
-//     batch for one receiver, the sender drops the rest of the batch for each receiver whose queue
-//     is full.
+//     batch for one receiver, the sender does not send the rest of the batch to the receivers whose
+//     queues are full.
 //   - The fabric may accept sends to a receiver with a full queue, and complete them only when the
-//     receiver reads. Incomplete sends to one receiver can occupy only a part of the send buffers
-//     (see the method "share").
+//     receiver reads. The incomplete sends to one receiver can occupy only a part of the send
+//     buffers (see the method "share").
 //   - The sender copies the payload to send buffers, so that an incomplete send does not keep a
 //     region of the ring in use.
 

@@ -208,8 +208,8 @@ func (e *Engine) letGo(all bool) {
 	})
 }
 
-// drain begins to close the connections to all peers. Each connection closes after the messages
-// that are queued for its peer are sent. drained reports whether all connections are closed.
+// drain begins to close the connections to all peers. Before a connection closes, the messages that
+// are queued for its peer are sent. drained reports whether all connections are closed.
 func (e *Engine) drain(until mono.Time) { e.m.Drain(e.now, until) }
 
 func (e *Engine) drained() bool { return len(e.outboxes) == 0 && e.m.Drained() }
@@ -230,7 +230,7 @@ func (e *Engine) sendNotice(ep *btl.Endpoint, n notice) {
 
 // onLetter handles a letter, which is a control message in JSON. Invalid control messages are
 // dropped. The stream of a peer that sends invalid control messages ends by a time-out. Letters
-// beyond a bound are not parsed (see letters.go).
+// that exceed the byte limits of their sender are not parsed (see letters.go).
 func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	if ep.Err() != nil {
 		return
@@ -339,8 +339,8 @@ func (e *Engine) abort(ep *btl.Endpoint, key uint64, code, reason string) {
 }
 
 // receiverOf returns the receiver of a peer's stream that has begun, or nil if there is none. The
-// time of receiverOf and of linkOf does not grow with the number of streams, because no bound
-// applies to the notices of a peer.
+// running times of receiverOf and linkOf must not grow with the number of streams, because a peer
+// can send any number of notices, and each notice causes a lookup.
 func (e *Engine) receiverOf(ep *btl.Endpoint, key uint64) *Receiver {
 	return e.begun[peerStream{ep, key}]
 }

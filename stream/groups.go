@@ -2,10 +2,10 @@ package stream
 
 import "fmt"
 
-// A port listens to at most groupsMax multicast groups. A host that uses n groups can use one more
-// only if more than n groups are free, so one host alone can use half of the groups. The rule also
-// applies to a group that only other hosts use, which counts as free, because the newcomer keeps
-// the group when the other hosts leave.
+// A port listens to at most groupsMax multicast groups. A host whose streams use n groups can use
+// one more group only if more than n groups are free, so that one host alone can use at most half
+// of the groups. For a host that joins a group in use by other hosts, this group counts as free,
+// because the joining host keeps the group in use when the other hosts leave.
 const groupsMax = 8
 
 // mayJoin returns an error if a sender's host uses too many multicast groups of this port for one

@@ -9,29 +9,36 @@ import (
 )
 
 // Parsing a letter (control message in JSON) takes up to 40 ns for each byte, and any connected
-// peer can send letters. Therefore the bytes of letters that this side parses are bounded, for each
-// endpoint and for each host. Each letter also takes time that does not depend on its size, and
-// counts as letterWork bytes in addition to its own. A letter of 0 bytes, of which a packet can
-// carry hundreds, thus counts too. A stream needs about 12 KiB of letters until its start. In the
-// unreliable mode, a receiver also proves the datagram size about once a second (see pathsize.go),
-// by a letter of about 86 bytes. An endpoint beyond its own bound is ended before the letter is
-// parsed, and counted (Refusals.Letters). A letter beyond its host's bound is counted and dropped.
+// peer can send letters. To limit the time for parsing, each endpoint and each host has a bound for
+// the number of bytes of letters that this side parses. Because each letter also takes time that
+// does not depend on its size, and a packet can carry hundreds of empty letters, a letter counts as
+// letterWork bytes plus its size. A stream needs about 12 KiB of letters until its start. In the
+// unreliable mode, a receiver also answers a probe of the datagram size about once a second (see
+// pathsize.go), by a letter of about 86 bytes. If an endpoint exceeds its own bound, this side
+// counts the endpoint in Refusals.Letters, and ends the connection without parsing the letter. If a
+// letter exceeds the bound of its sender's host, this side counts the letter in Refusals.Letters,
+// and drops it.
 
 const (
 	// letterBurst is the number of bytes of letters that an endpoint may send at once, and
-	// letterPerSecond is the number of bytes that it may send in each second after that. For each
-	// stream that the program of this side opens, every endpoint may send letterPerStream bytes more.
+	// letterPerSecond is the number of bytes of letters that it may send in each following second.
+	// With each stream that the program of this side opens, the burst of every endpoint grows by
+	// letterPerStream bytes.
 	letterBurst     = 256 << 10
 	letterPerSecond = 64 << 10
 	letterPerStream = 16 << 10
-	// letterWork is the number of bytes that a letter counts in addition to its own.
+	// letterWork is the number of bytes that is added to the size of each letter before the letter is
+	// counted.
 	letterWork = 64
-	// For each open link to an endpoint, the endpoint may send letterPerLink bytes more a second.
+	// For each open link to an endpoint, the rate of the endpoint is higher by letterPerLink bytes a
+	// second.
 	letterPerLink = 256
-	// All endpoints of a host together may send letterHostShare times as much as one endpoint. This
-	// bound outlives the endpoints, so that a new connection gives a peer no new burst.
+	// All endpoints of a host together may send letterHostShare times as much as one endpoint. The
+	// bound of a host outlives its endpoints, so that a peer cannot send another burst by opening a
+	// new connection.
 	letterHostShare = 4
-	// letterHostsMax is the number of hosts above which the letters forget hosts.
+	// letterHostsMax is the largest number of hosts whose bounds are kept, unless more hosts have open
+	// links.
 	letterHostsMax = 1024
 )
 
@@ -41,32 +48,34 @@ func letterTime(bytes int) time.Duration {
 	return time.Duration(bytes) * time.Second / letterPerSecond
 }
 
-// letters bounds the bytes of letters that are parsed.
+// The type "letters" limits the number of bytes of letters (control messages in JSON) that are
+// parsed.
 type letters struct {
 	opened    uint64 // number of streams that the program has opened
 	endpoints map[*btl.Endpoint]*letterBound
-	// The map "partners" has the number of streams with an endpoint: of receivers that have begun, and
-	// of links that are ready.
+	// The map "partners" has, for each endpoint, the number of receivers whose streams have begun plus
+	// the number of links that are ready.
 	partners map[*btl.Endpoint]int
 	hosts    map[letterHost]*letterBound
 	parsed   uint64 // number of letters that were parsed
 }
 
-// A host has one bound for its endpoints without links, and one for those with links of which none
-// is ready, so that endpoints without links do not stop the handshakes of the host's receivers.
+// A host has one bound for its endpoints without links, and a second bound for its endpoints with
+// links that are not ready, so that letters of endpoints without links cannot prevent the
+// handshakes of receivers on the same host.
 type letterHost struct {
 	host   string
 	linked bool
 }
 
-// letterBound is the bound of an endpoint or of a host. If no further letter arrives, the peer may
-// send a whole burst again from the time "free" on.
+// letterBound is the limit on the letters of an endpoint or of a host (a token bucket). If no
+// further letter arrives, the peer may send a whole burst again from the time "free" on.
 type letterBound struct {
 	free   mono.Time
 	opened uint64 // letters.opened at the latest letter
 	links  int    // open links to the endpoint, or to all endpoints of the host if not "linked"
-	// If no further letter arrives, the letters that the endpoint has sent as a partner are within its
-	// rate from the time "partner" on.
+	// If no further letter arrives, the letters that the endpoint has sent as a partner do not exceed
+	// its rate from the time "partner" on.
 	partner mono.Time
 }
 
@@ -101,11 +110,12 @@ const (
 
 // The method "judge" counts a letter from an endpoint. The argument "bytes" is the size of the
 // letter plus letterWork. The argument "streams" is the number of streams of the program. The
-// argument "partner" says that a stream of the program is connected to the endpoint. Letters of a
-// partner do not count for its host before its connection ends (see end), so that other endpoints
-// of the host cannot end the stream. A link that is not ready makes no partner, because a line at a
-// Meeting makes such links again and again. Each open link to a host adds letterPerStream to the
-// burst of its handshakes.
+// argument "partner" says that a stream of the program is connected to the endpoint. Until the
+// connection of a partner ends (see end), its letters do not count towards the bound of its host,
+// so that other endpoints of the host cannot cause the loss of these letters. An endpoint whose
+// only links are not ready is not a partner, because a host can cause any number of such links by
+// identity lines to a Meeting. Each open link to a host adds letterPerStream to the burst of the
+// host's endpoints with links.
 func (l *letters) judge(ep *btl.Endpoint, now mono.Time, bytes, streams int,
 	partner bool,
 ) letterVerdict {
@@ -147,7 +157,8 @@ func (l *letters) leave(k *link) {
 	k.bounds = [2]*letterBound{}
 }
 
-// The method "partner" changes the number of streams with an endpoint.
+// The method "partner" adds the argument "more" (1 or -1) to the number of streams with an
+// endpoint.
 func (l *letters) partner(ep *btl.Endpoint, more int) {
 	if l.partners == nil {
 		l.partners = make(map[*btl.Endpoint]int)
@@ -157,8 +168,8 @@ func (l *letters) partner(ep *btl.Endpoint, more int) {
 	}
 }
 
-// The method "bounds" returns the bounds of an endpoint, and of the endpoints without links of its
-// host.
+// The method "bounds" returns the bound of an endpoint, and the bound of its host for endpoints
+// without links.
 func (l *letters) bounds(ep *btl.Endpoint, now mono.Time) (one, all *letterBound) {
 	if l.endpoints == nil {
 		l.endpoints = make(map[*btl.Endpoint]*letterBound)
@@ -183,9 +194,9 @@ func (l *letters) host(host letterHost, now mono.Time) *letterBound {
 	return b
 }
 
-// The method "end" ends the counting for an endpoint. What the endpoint has sent as a partner
-// beyond its rate counts for the later handshakes of its host, so that a partner gets no new burst
-// by a new connection.
+// The method "end" removes the bound of an endpoint. Letters that the endpoint has sent as a
+// partner beyond its rate count towards the bound of its host, so that a partner cannot send
+// another burst by opening a new connection.
 func (l *letters) end(ep *btl.Endpoint, now mono.Time) {
 	b := l.endpoints[ep]
 	if b == nil {
@@ -198,8 +209,9 @@ func (l *letters) end(ep *btl.Endpoint, now mono.Time) {
 	}
 }
 
-// forget makes room for a host. It forgets the hosts that may send a whole burst again, and if
-// there are too few of these, any hosts. A host with open links is not forgotten.
+// forget makes room for the bound of one more host. forget removes the bounds of hosts that may
+// send a whole burst again, and if too many bounds remain, the bounds of any other hosts without
+// open links.
 func (l *letters) forget(now mono.Time) {
 	if len(l.hosts) < letterHostsMax {
 		return
@@ -223,7 +235,8 @@ func (l *letters) forget(now mono.Time) {
 var errLetters = fmt.Errorf("%w: more control messages than %d bytes and %d bytes a second "+
 	"(each counts %d more)", ErrPeerFailed, letterBurst, letterPerSecond, letterWork)
 
-// endLetters ends an endpoint that sends too many letters, and the streams with this endpoint.
+// endLetters ends the connection to an endpoint that sends too many letters, and the streams with
+// this endpoint.
 func (e *Engine) endLetters(ep *btl.Endpoint) {
 	e.refused.Letters++
 	for _, s := range e.sending {

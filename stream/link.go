@@ -43,7 +43,8 @@ type link struct {
 	// host that named it (see other_host.go).
 	otherHost bool
 	from      string // host of the receiver's connection to a Meeting, or empty
-	// The bounds of the letters of the endpoint and of its host, in which the link is counted.
+	// The field "bounds" has the limits on the letters of the endpoint and of its host, in which the
+	// link is counted.
 	bounds [2]*letterBound
 
 	// The fields below are for the unreliable mode.
@@ -191,8 +192,8 @@ func (k *link) welcome() {
 	}
 }
 
-// start begins the stream to one receiver. If the path to the receiver possibly does not carry the
-// stream's datagrams, the sender first proves that it does.
+// start begins the stream to one receiver. If the stream's datagrams are possibly too large for the
+// path to the receiver, the sender first probes the path.
 func (k *link) start() {
 	if k.state != linkWelcomed {
 		return
@@ -245,8 +246,8 @@ func (k *link) finished() bool {
 
 // The method "settled" reports whether all earlier control messages have reached the receiver.
 // Control messages can arrive out of order. Before the sender sends a control message that must not
-// overtake earlier control messages, it waits until the method "settled" returns true. The method
-// "watch" ends the link if this takes too long.
+// overtake earlier control messages, it waits until the method "settled" returns true. If the
+// acknowledgement of the control messages takes too long, the method "watch" ends the link.
 func (k *link) settled() bool {
 	if k.flushed {
 		return true

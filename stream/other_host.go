@@ -17,13 +17,13 @@ import (
 // the host from which the identity line came, it could be the address of a victim. All senders of
 // an Engine together begin at most two handshakes a second with addresses that may belong to a host
 // other than the one that named them (otherHostEvery). A handshake with an address that may belong
-// to a host other than the one that named it has a short time limit (otherHostTime). One host can
-// cause only a part of the permitted handshakes with addresses of other hosts, so that receivers on
-// the remaining hosts can still connect. The sender checks the data address in a receiver's
-// acceptance in the same way as the addresses in the receiver's identity line.
+// to a host other than the one that named it has a short time limit (otherHostTime). A single host
+// can cause only a part of the handshakes that the rate limit permits, so that receivers on the
+// remaining hosts can still connect. The sender checks the data address in a receiver's acceptance
+// in the same way as the addresses in the receiver's identity line.
 //
 // A receiver on a host with several networks may name an address that is not the source address of
-// its connection to the Meeting. If the rate limit does not allow a handshake with a receiver at
+// its connection to the Meeting. If the rate limit does not allow a handshake with the receiver at
 // present, the sender asks the receiver to try again later. The rate limit does not apply to a
 // process on the sender's own host, because the process could itself send packets to any address.
 // Identity lines that a forwarder on this host (such as "ssh -R") passes on count as lines of this
@@ -70,9 +70,9 @@ type otherHostLine struct {
 	at   mono.Time
 }
 
-// take asks for permission for one handshake, caused by an identity line from the given host. If
-// the rate limit allows the handshake, take counts it and returns true, and otherwise returns
-// false.
+// take decides whether the rate limit allows one handshake, which an identity line from the given
+// host has caused. If the rate limit allows the handshake, take counts the handshake and returns
+// true, and otherwise returns false.
 func (h *otherHosts) take(from netip.Prefix, now mono.Time) bool {
 	for h.spent > 0 && now.Sub(h.since) >= otherHostEvery {
 		h.since = h.since.Add(otherHostEvery)
@@ -122,13 +122,13 @@ func (e *Engine) ofOtherHost(id Identity) (bool, error) {
 	return namesOtherHost(id.from, command, data), nil
 }
 
-// contend decides between the identity of a receiver and links to the same module whose address is
-// not validated yet. Such a link is possibly caused by a host that has named the module of another
-// host, with a wrong data address or with a wrong key. An identity that came from the host that it
-// names displaces the links with other addresses that other hosts have caused and whose handshake
-// is not complete. Otherwise the receiver must try again later, and contend returns an error that
-// wraps ErrTaken. When a handshake with the right addresses is complete, the module itself soon
-// refuses a wrong key.
+// contend decides between a receiver's identity and existing links to the same module whose address
+// is not validated yet. Possibly a different host has caused the existing link, by an identity line
+// that names the module with a wrong data address or a wrong key. If the receiver's identity came
+// from the host that it names, contend ends the incomplete handshakes that other hosts have caused
+// with wrong addresses of the module (see displace). If unvalidated links remain, contend returns
+// an error that wraps ErrTaken, so that the receiver tries again later. When a handshake with the
+// right addresses is complete, the module itself soon refuses a wrong key.
 func (s *Sender) contend(id Identity) error {
 	otherHost, err := s.e.ofOtherHost(id)
 	if err != nil {
@@ -145,8 +145,9 @@ func (s *Sender) contend(id Identity) error {
 	return nil
 }
 
-// displace ends the incomplete handshakes with a module that another host has named, if the other
-// host has named the module with other addresses. With the same addresses, the handshake completes.
+// displace ends the incomplete handshakes with the given module that a different host has caused by
+// naming the module with wrong addresses. A handshake with the right addresses is not ended,
+// because it completes.
 func (e *Engine) displace(module []byte) {
 	for _, s := range e.sending {
 		for _, k := range s.links {
@@ -168,10 +169,10 @@ func (s *Sender) linkTo(id Identity) *link {
 	return nil
 }
 
-// again handles the identity of the link's receiver when it comes again. The first such identity
-// possibly came from another host, which has copied it. If the new one came from the host that it
-// names, the time limits for addresses of other hosts no longer apply to the link. The limit for
-// probes stays if they have begun, because the data address can be that of a third host.
+// again handles a repeated identity of the link's receiver, because a different host has possibly
+// copied the identity and sent it first. If the repeated identity came from the host that it names,
+// the time limits for addresses of other hosts no longer apply to the link. If probes have begun,
+// the limit for probes still applies, because the data address can be that of a third host.
 func (k *link) again(id Identity) error {
 	if !k.otherHost || k.state >= linkProving {
 		return nil

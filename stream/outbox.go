@@ -12,9 +12,9 @@ import (
 // peer is not receiving messages. The queue of each peer has a limited size, and does not delay
 // messages to the remaining peers.
 
-// outboxMax and outboxBytesMax limit the queued control messages to a peer. Of the notices (control
-// messages with a cumulative number), the queue contains only the latest one of each kind and
-// stream.
+// outboxMax and outboxBytesMax limit the queued control messages to a peer. For each stream and
+// each kind of notice (control message with a cumulative number), the queue contains only the
+// latest notice.
 const (
 	outboxMax      = 64
 	outboxBytesMax = 64 << 10

@@ -9,13 +9,14 @@ import (
 )
 
 // A datagram size counts as too large for the path to a receiver only by evidence from this
-// receiver (RFC 8899). The evidence is that the receiver answers probes without padding, answers no
-// probe that is padded to the size of the stream's datagrams, and gets no datagrams of the stream.
-// An error of the operating system is no such evidence. The providers udp and net make Linux ignore
-// ICMP messages about the path MTU (IP_PMTUDISC_PROBE), and a datagram fails with EMSGSIZE only if
-// it exceeds the MTU of the network device, which can change. Other operating systems may believe
-// ICMP messages, which any host can send. After EMSGSIZE, the sender only posts a padded probe
-// earlier.
+// receiver (RFC 8899). The size of a stream's datagrams is too large if the receiver answers probes
+// without padding, does not answer probes that are padded to this size, and does not get datagrams
+// of the stream. An error of the operating system is not evidence that the path cannot carry a
+// datagram size. The providers udp and net make Linux ignore ICMP messages about the path MTU
+// (IP_PMTUDISC_PROBE), and a datagram fails with EMSGSIZE only if it exceeds the MTU of the network
+// device, which can change. Other operating systems may believe ICMP messages, which any host can
+// send. After EMSGSIZE, the sender posts its next padded probe at once, and draws no other
+// conclusion.
 //
 //	sender                               receiver
 //	   ======== padded probe ==============>    before the start; then each sizeEvery
@@ -25,9 +26,9 @@ import (
 //	   -------- abort --------------------->
 //
 // Some datagrams of the stream can be smaller than the others. If the receiver gets a few datagrams
-// of the stream, and possibly only smaller ones, the sender waits for mixedAnswersMax answers. A
-// path that loses 90 % of the large datagrams loses as many padded probes one after another with a
-// probability below 1/10000.
+// of the stream, and possibly only the smaller ones, the sender drops the receiver only after
+// mixedAnswersMax answers. If a path loses 90 % of the large datagrams, the probability that
+// mixedAnswersMax successive padded probes are lost is below 1/10000.
 
 const (
 	// sizeEvery is the interval between the padded probes to a receiver of a stream in progress. A
@@ -41,7 +42,7 @@ const (
 	mixedAnswersMax = 90
 )
 
-// pathSize is what a sender knows about the datagram size on the path to one receiver.
+// pathSize is the state of a sender's probes of the datagram size on the path to one receiver.
 type pathSize struct {
 	nonce uint64    // random number of the padded probes
 	at    mono.Time // time of the next padded probe
@@ -53,9 +54,9 @@ type pathSize struct {
 	taken, sentTo uint64
 }
 
-// The method "large" reports whether the stream has datagrams that some paths cannot carry. Every
-// path carries datagrams of floorBytes, or else the connection for control messages ends. A fabric
-// that loses no datagrams carries all datagrams that it accepts.
+// The method "large" reports whether the stream has datagrams that some paths cannot carry. A path
+// that does not carry datagrams of floorBytes also does not carry the control messages, so that the
+// connection ends. A fabric that loses no datagrams carries all datagrams that it accepts.
 func (c *caster) large() bool {
 	return !c.port.reliable && !c.inGroup && c.perMsg+headerBytes > floorBytes
 }
@@ -66,14 +67,14 @@ func (c *caster) errTooLarge() error {
 		c.perMsg+headerBytes, syscall.EMSGSIZE)
 }
 
-// measure begins to prove that the path to the receiver carries datagrams of the stream's size.
+// measure begins to probe whether the path to the receiver carries datagrams of the stream's size.
 func (k *link) measure() {
 	k.enter(linkSizing)
 	k.path = pathSize{nonce: k.s.e.random()}
 	k.proveSize(k.s.e.now)
 }
 
-// doubt makes the sender prove the datagram size again, because the operating system has refused a
+// doubt makes the sender probe the datagram size again, because the operating system has refused a
 // datagram.
 func (k *link) doubt() {
 	if p := &k.path; p.lost == 0 {

@@ -10,11 +10,11 @@ import (
 	"gobtl/internal/mono"
 )
 
-// places counts the endpoints of the module that identity lines at a Meeting have made this side
-// open, by the network of the host that sent the line. The module's limit for one host
-// (PeersPerHost) does not apply to endpoints that this side opens. The engine therefore applies the
-// limit to the lines of one network, so that they leave places of the module (PeersMax) to others.
-// The zero places is ready for use.
+// The type "places" counts the endpoints that this side has opened because of identity lines at a
+// Meeting, separately for each network from which such lines came. The module does not apply its
+// limit for one host (PeersPerHost) to endpoints that this side opens. The engine applies the limit
+// PeersPerHost to the endpoints that the lines of one network have opened, so that receivers in
+// other networks can still connect (PeersMax). The zero places is ready for use.
 type places struct {
 	of    map[*btl.Endpoint]place
 	named map[string]int       // number of the endpoints in the map "of", by place.name
@@ -25,11 +25,11 @@ type places struct {
 }
 
 // searchEvery is the minimum time between two searches among the endpoints of all networks, and
-// between two searches among the endpoints of one network. Each search looks at all endpoints, and
-// a host can send any number of lines in a second.
+// between two searches among the endpoints of one network. The rate of searches is limited, because
+// each search looks at all endpoints, and a host can send any number of lines in a second.
 const searchEvery = 100 * time.Millisecond
 
-// place is an endpoint that a line has opened.
+// place describes an endpoint that this side has opened because of an identity line.
 type place struct {
 	from      netip.Prefix // network of the host that sent the line
 	name      string       // name of the module, or empty after giveBack has closed the endpoint
@@ -41,7 +41,7 @@ var (
 	errFull   = fmt.Errorf("%w: the sender's module has no free place", ErrTaken)
 )
 
-// take counts an endpoint that a line has opened.
+// take counts an endpoint that this side has opened because of an identity line.
 func (p *places) take(ep *btl.Endpoint, by place) {
 	if p.of == nil {
 		p.of, p.taken = make(map[*btl.Endpoint]place), make(map[netip.Prefix]int)
@@ -54,7 +54,7 @@ func (p *places) take(ep *btl.Endpoint, by place) {
 	}
 }
 
-// The method "leave" ends the counting of an endpoint.
+// The method "leave" removes an endpoint from all counts.
 func (p *places) leave(ep *btl.Endpoint) {
 	by, counted := p.of[ep]
 	if !counted {
@@ -68,18 +68,19 @@ func (p *places) leave(ep *btl.Endpoint) {
 	}
 }
 
-// unname ends the counting of the name of an endpoint.
+// unname subtracts one endpoint from the number of endpoints with the given module name.
 func (p *places) unname(name string) {
 	if p.named[name]--; p.named[name] <= 0 {
 		delete(p.named, name)
 	}
 }
 
-// allowLine returns an error that wraps ErrTaken if the endpoints that lines of the identity's
-// network have opened are too many for one more. In this case, allowLine closes those that are not
-// used any more, at most once in searchEvery, so that a later line of the network finds a place. A
-// line for a module to which a line has opened an endpoint needs no place. Otherwise allowLine
-// returns the results of allowOtherHost.
+// allowLine returns an error that wraps ErrTaken if identity lines from the same network as this
+// identity have already opened the largest permitted number of endpoints. Before it returns
+// ErrTaken, allowLine closes the unused endpoints of the network, at most once in searchEvery, so
+// that a later line can open an endpoint. The limit for one network does not apply to a module to
+// which a line has already opened an endpoint. If the limit allows the endpoint, allowLine returns
+// the results of allowOtherHost.
 func (e *Engine) allowLine(id Identity) (otherHost bool, err error) {
 	most := e.m.Config().PeersPerHost
 	if id.from != "" && most > 0 {
@@ -95,11 +96,11 @@ func (e *Engine) allowLine(id Identity) (otherHost bool, err error) {
 	return e.allowOtherHost(id)
 }
 
-// connect opens an endpoint to the module of an identity, which may have come by a line. The
-// result otherHost is that of allowOtherHost. If the limit for lines of the identity's network
-// does not allow the endpoint, or if the module has no free place, connect closes unused endpoints
-// that lines have opened, and returns an error that wraps ErrTaken, so that the receiver tries
-// again.
+// connect opens an endpoint to the module of an identity, which the program has passed or an
+// identity line at a Meeting has contained. The result otherHost is that of allowOtherHost. If the
+// limit for lines of the identity's network does not allow the endpoint, or if the module has
+// reached its limit PeersMax, connect closes unused endpoints that lines have opened, and returns
+// an error that wraps ErrTaken, so that the receiver tries again.
 func (e *Engine) connect(id Identity) (ep *btl.Endpoint, otherHost bool, err error) {
 	if otherHost, err = e.allowLine(id); err != nil {
 		return nil, otherHost, err
@@ -119,9 +120,9 @@ func (e *Engine) connect(id Identity) (ep *btl.Endpoint, otherHost bool, err err
 }
 
 // giveBack closes the endpoints that lines have opened, that no stream uses, and for which the
-// function "which" returns true. An endpoint stays if control messages wait for it. It also stays
-// if the line has possibly named the module of another host, because a host must not end what
-// another host uses.
+// function "which" returns true. giveBack does not close an endpoint for which control messages
+// wait. giveBack also does not close an endpoint whose line has possibly named the module of
+// another host, because a host must not be able to close the connection of another host.
 func (e *Engine) giveBack(which func(place) bool) {
 	used := make(map[*btl.Endpoint]bool)
 	for _, k := range e.links {

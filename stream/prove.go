@@ -38,7 +38,8 @@ const (
 	otherHostProbesMax = int(otherHostTime / probeEvery)
 )
 
-// prove posts a probe of the receiver's data address or of the datagram size, if a probe is due.
+// If a probe is due, prove posts a probe that validates the receiver's data address or the datagram
+// size.
 func (k *link) prove(now mono.Time) {
 	if k.state != linkProving {
 		k.proveSize(now)
@@ -103,9 +104,9 @@ func (c *caster) probe(k *link, h header, sizeBytes int) bool {
 	return !errors.Is(err, fabric.ErrAgain)
 }
 
-// onProbe answers a sender's probe of a receiver's data address or of the datagram size. The key in
-// the probe identifies the sender. During the stream, onProbe also tells the sender how many
-// datagrams have arrived.
+// onProbe answers a sender's probe that validates a receiver's data address or the datagram size.
+// The key in the probe identifies the sender. During the stream, onProbe also tells the sender how
+// many datagrams have arrived.
 func (e *Engine) onProbe(h header) {
 	s := e.candidates[h.key]
 	r := e.bySource[dataSource{h.key, fabric.AddrUnknown}]

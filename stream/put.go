@@ -112,7 +112,7 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 // "notice" ignores a notice whose number is not higher than the number in an earlier notice of the
 // same kind. The method "notice" also ignores a notice that has no meaning in the stream's mode,
 // and credit after the last message. Such a notice shows no progress. Credit for messages that the
-// sender has dropped permits no put, and shows no progress either.
+// sender has dropped permits no put, and does not count as progress of the receiver.
 func (k *link) notice(n notice) {
 	switch {
 	case n.kind == noticeTaken && k.s.cast != nil && n.ordinal > k.taken:
@@ -307,8 +307,8 @@ func (k *link) seqEmpty() bool { return !k.find() }
 // skipTo tells the receiver (noticeSkip) that the sender drops the messages with the ordinals from
 // link.next to ordinal-1, and returns true. A noticeSkip must not overtake a noticePlaced for the
 // messages below link.next, because the receiver counts a message below a noticeSkip as dropped if
-// no noticePlaced has announced the message. If the receiver has not acknowledged all earlier
-// control messages yet, skipTo therefore sends nothing and returns false.
+// no noticePlaced has announced the message. Until the receiver has acknowledged all earlier
+// control messages, skipTo sends nothing and returns false.
 func (k *link) skipTo(ordinal uint64) bool {
 	if k.placed != k.next || k.told != k.next || !k.settled() {
 		return false
@@ -325,9 +325,9 @@ func (k *link) skipTo(ordinal uint64) bool {
 // message that has credit, but is delayed by the rate limit, by the transport or by unacknowledged
 // puts, does not count as stalled. The transport itself ends the connection to a receiver that does
 // not acknowledge packets, except while the receiver reports a lack of memory for a message of
-// another stream. Therefore watch also ends the link if no put has completed for a long time
-// (putTime), or if the receiver has not acknowledged earlier control messages for a long time
-// (flushTime).
+// another stream. Because a receiver could report a lack of memory for ever, watch also ends the
+// link if no put has completed for the time putTime, or if the receiver has not acknowledged
+// earlier control messages for the time flushTime.
 func (k *link) watch(now mono.Time) {
 	inFlight := k.putLo < k.putHi
 	if inFlight && now.Sub(k.movedAt) > k.putTime() {
@@ -367,7 +367,8 @@ func (k *link) lastMove() mono.Time {
 	return at
 }
 
-// putBytesPerSecond is the speed of the slowest path on which a put has enough time.
+// putBytesPerSecond is the transfer rate on the slowest supported path, from which putTime and
+// flushTime are computed.
 const putBytesPerSecond = 8 << 10
 
 // putTime returns the longest time for the completion of the oldest put.
@@ -377,8 +378,9 @@ func (k *link) putTime() time.Duration {
 }
 
 // flushTime returns the longest time until the receiver has acknowledged all earlier control
-// messages. They can wait behind puts of other streams to the same endpoint, because the transport
-// sends the large messages to an endpoint in order. Later puts do not prolong the wait.
+// messages. flushTime includes the time for the unacknowledged puts of all streams to the same
+// endpoint, because the transport sends the large messages to an endpoint in order, and control
+// messages can wait behind puts. Later puts do not prolong the wait.
 func (k *link) flushTime() time.Duration {
 	bytes := 0
 	for _, other := range k.s.e.links {

@@ -9,8 +9,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Receiver is the receiving side of a stream. Any goroutine may call the exported methods of a
-// Receiver. The methods that are not exported run on the engine's goroutine only.
+// Receiver is the receiving side of a stream. The exported methods of a Receiver are safe for
+// concurrent use. The methods that are not exported run on the engine's goroutine only.
 type Receiver struct {
 	e    *Engine
 	ring *Ring
@@ -44,7 +44,7 @@ type Receiver struct {
 	blockedAt mono.Time
 	asks      bool      // the receiver is in Engine.stall.turns
 	asksAt    mono.Time // time of the latest wish to stop the port
-	// The field "stopped" is the latest result of stall.stopped for this receiver.
+	// The field "stopped" is the result of the latest call of stall.stopped for this receiver.
 	stopped time.Duration
 	takenAt mono.Time // time of the latest noticeTaken
 	fresh   uint64    // number of new datagrams
@@ -281,8 +281,8 @@ func (r *Receiver) progress(now mono.Time) {
 	case stateRunning:
 		r.running(now)
 	case stateEnding:
-		// After sending its report, a receiver waits until the report is acknowledged, until the
-		// connection to the sender has failed, or for at most Config.Timeout.
+		// After sending its final counters (report), a receiver waits until the report is acknowledged,
+		// until the connection to the sender has failed, or for at most Config.Timeout.
 		packets, waiting := r.ep.Outstanding()
 		if packets+waiting == 0 && r.e.outboxes[r.ep] == nil || r.ep.Err() != nil ||
 			now.Sub(r.doneAt) > r.cfg.Timeout {
@@ -318,9 +318,9 @@ func (r *Receiver) running(now mono.Time) {
 	}
 }
 
-// tellTaken sends noticeTaken to a sender that waits for this receiver's report. The number in a
-// noticeTaken counts all datagrams without duplicates since the start, and its growth shows the
-// sender that the receiver makes progress.
+// tellTaken sends noticeTaken to a sender that waits for this receiver's final report. The number
+// in a noticeTaken counts all datagrams without duplicates since the start, and its growth shows
+// the sender that the receiver makes progress.
 func (r *Receiver) tellTaken(now mono.Time) {
 	if r.end != nil && now.Sub(r.takenAt) >= noticeEvery {
 		r.takenAt = now

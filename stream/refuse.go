@@ -108,8 +108,8 @@ func (c *Config) noteAt(st *Stats, why Reason, address string, key uint64, err e
 	}
 }
 
-// withLatest adds the reason of the latest refusal to err, which is the error of a sender or
-// receiver that has found no peer in time.
+// withLatest adds the argument "latest", which is the reason of the latest refusal, to the error of
+// a sender or receiver that has found no peer in time.
 func withLatest(err, latest error) error {
 	if latest == nil {
 		return err
@@ -133,7 +133,7 @@ func (s *Sender) makeRoom() {
 }
 
 // oldestOfLargestHost returns the peer that a new peer replaces, which is the oldest peer of the
-// host with the most peers. A host with many peers therefore displaces its own peers, and not the
+// host with the most peers. A host with many peers thereby displaces its own peers, and not the
 // peers of hosts with few peers. The argument "peers" of oldestOfLargestHost is in the order of
 // arrival, and not empty.
 func oldestOfLargestHost[T any](peers []T, ep func(T) *btl.Endpoint) T {
@@ -151,8 +151,8 @@ func oldestOfLargestHost[T any](peers []T, ep func(T) *btl.Endpoint) T {
 }
 
 // abandon refuses a receiver. If the connection to the refused receiver is not established yet,
-// abandon ends the handshake, unless another stream needs it. Such a receiver has got no control
-// message, and gets no reason.
+// abandon ends the handshake, unless another stream needs it. A receiver whose handshake is ended
+// does not get the reason, because it has no connection for control messages.
 func (k *link) abandon(why Reason, err error) {
 	if k.state != linkConnecting {
 		k.refuse(why, err)

@@ -103,10 +103,11 @@ const (
 	endWords
 )
 
-// Ring is the memory of a stream's messages, with the states of its regions. Any goroutine may read
-// and set the states of the regions. Any process that maps the ring may read and set the states of
-// its regions. All words of a ring are read and written atomically. The state of a region
-// determines whether the program or the transport owns the region and the words of its descriptor.
+// Ring is the memory of a stream's messages, with the states of its regions. The methods that read
+// or set the states of the regions are safe for concurrent use by several goroutines, and by all
+// processes that map the ring. All words of a ring are read and written atomically. The state of a
+// region determines whether the program or the transport owns the region and the words of its
+// descriptor.
 type Ring struct {
 	geo    Geometry
 	blocks [][]byte // one block, or one block per region
@@ -233,9 +234,9 @@ func (r *Ring) Populated(i int) bool { return r.get(i, wordState) == regionPopul
 func (r *Ring) Free(i int) bool { return r.get(i, wordState) == regionFree }
 
 // SetPopulated changes the state of region i. A producer calls SetPopulated with true after filling
-// the region. A reader calls SetPopulated with false after reading the region. Any goroutine may
-// call SetPopulated for a region that the program owns. SetPopulated does not change a region that
-// the transport owns.
+// the region. A reader calls SetPopulated with false after reading the region. SetPopulated is safe
+// for concurrent use by several goroutines. SetPopulated does not change a region that the
+// transport owns.
 func (r *Ring) SetPopulated(i int, populated bool) {
 	from, to := regionPopulated, regionFree
 	if populated {
@@ -251,7 +252,8 @@ func (r *Ring) SetPopulated(i int, populated bool) {
 }
 
 // release frees a region that a reader owns, if the region still begins with the ordinal "first". A
-// second release of the same region has no effect, even if the region was filled again in between.
+// second release of the same messages has no effect, even if the region was filled again between
+// the two releases.
 func (r *Ring) release(i int, first uint64) {
 	if i >= 0 && i < r.geo.Regions && r.get(i, wordFirst) == first {
 		r.SetPopulated(i, false)
@@ -281,7 +283,7 @@ func (r *Ring) setEnd(word int, yes bool) {
 	atomic.StoreUint64(&r.end[word], v)
 }
 
-// leave marks the ring as one whose stream has ended (endOver), and ends the stream's use of the
+// leave records in the ring that its stream has ended (endOver), and lets a new stream use the
 // ring.
 func (r *Ring) leave() {
 	r.setEnd(endFinished, false)
@@ -345,8 +347,8 @@ func (r *Ring) mark(i, k, n int) {
 }
 
 // view returns a description of region i that is read from the words of the ring. The transport
-// that has written these words can be in another process. view limits the numbers of messages to
-// their valid ranges, because any process that maps the ring can write invalid values.
+// that has written the words of the ring can be in another process. view limits the numbers of
+// messages to their valid ranges, because any process that maps the ring can write invalid values.
 func (r *Ring) view(i int) Region {
 	n := min(r.get(i, wordMessages), uint64(r.geo.RegionMessages))
 	return r.region(i, regionCounts{

@@ -44,7 +44,7 @@ type PortConfig struct {
 
 // Port is the endpoint of a process in a network, for any number of senders and receivers. One
 // goroutine (the loop), which is locked to an OS thread, does the work of all senders and
-// receivers. Any goroutine may call the methods of Port.
+// receivers. The methods of Port are safe for concurrent use by several goroutines.
 type Port struct {
 	e     *Engine
 	cfg   PortConfig

@@ -48,9 +48,10 @@ const (
 	// for a call of Exchange for at most the time meetLine.
 	meetLine = 5 * time.Second
 	// guestsMax is the largest number of peers that are connected to a Meeting. If guestsMax peers are
-	// connected, a new peer replaces a peer that waits for a call of Exchange, or that has not sent
-	// its line yet. The host with the most such peers loses one: first a peer without a line, and then
-	// the peer whose line is oldest (see package bounded).
+	// connected, a new peer replaces a waiting peer, which is a peer that has not sent its line yet or
+	// that waits for a call of Exchange. The replaced peer is on the host with the most waiting peers.
+	// On this host, a peer without a line is replaced first, and then the peer whose line is oldest
+	// (see package bounded).
 	guestsMax = 64
 )
 
@@ -235,8 +236,8 @@ func ExchangeAt(address string) Exchange {
 	}
 }
 
-// visit makes one attempt to exchange identities. The result "again" of visit reports whether a
-// later attempt may succeed.
+// visit makes one attempt to exchange identities. The result "again" of visit reports whether
+// ExchangeAt should try again later.
 func visit(
 	ctx context.Context, address string, mine Identity,
 ) (id Identity, again bool, err error) {

@@ -19,8 +19,9 @@ const (
 	stateDone
 )
 
-// Sender is the sending side of a stream. Any goroutine may call the exported methods of a Sender.
-// The methods that are not exported run on the engine's goroutine only.
+// Sender is the sending side of a stream. The exported methods of a Sender are safe for concurrent
+// use, except Next and Populate, which only one goroutine at a time may call. The methods that are
+// not exported run on the engine's goroutine only.
 type Sender struct {
 	e     *Engine
 	ring  *Ring
@@ -37,8 +38,8 @@ type Sender struct {
 	next   uint64 // ordinal of the first message of region seqHi
 	total  uint64 // ordinal after the last message, or unknownTotal
 	ended  mono.Time
-	// The field "awaited" is the latest time at which a receiver that was ready at the start of the
-	// stream had not sent its report.
+	// The field "awaited" is the latest time at which the sender still waited for the final report of
+	// a receiver that was ready at the start of the stream.
 	awaited mono.Time
 	starts  map[string]int // number of start messages sent before the start of the stream, by host
 	seqLo   uint64         // numbers of the regions being sent: [seqLo, seqHi)
@@ -57,7 +58,7 @@ type Sender struct {
 	showAt mono.Time // time of the next update of shown
 	sample sampling
 
-	lock     sync.Mutex // guards the fields below
+	lock     sync.Mutex // guards the fields below, except nextFill
 	shown    Stats
 	finish   bool
 	reports  []Stats
@@ -117,9 +118,9 @@ func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) 
 	return s, nil
 }
 
-// addReceiver begins the connection to a receiver. If the sender has a link to the same receiver
-// already, addReceiver begins no other connection and returns nil, because the receiver may have
-// missed an earlier answer.
+// addReceiver begins the connection to a receiver. If the sender already has a link to the same
+// receiver, addReceiver begins no second connection, and reports no error, because a receiver that
+// has missed the answer may send its identity again.
 func (s *Sender) addReceiver(id Identity) error {
 	switch k := s.linkTo(id); {
 	case id.Role != RoleReceiver:
@@ -246,8 +247,8 @@ func (s *Sender) meeting(now mono.Time) {
 
 // choose selects the receivers for the start of the stream. choose does nothing until
 // Config.Receivers receivers have validated addresses. With Config.Only, the method "choose" does
-// nothing until all receivers that were passed to Connect have validated addresses. choose sends a
-// start message to the selected receivers (see inTurn), with the same datagram size for all.
+// nothing until all receivers that were passed to Connect have validated addresses. choose sends
+// start messages with the same datagram size to all selected receivers (see inTurn).
 func (s *Sender) choose(there int) {
 	wanted := s.cfg.Receivers
 	if s.cfg.Only {
@@ -285,8 +286,9 @@ func (s *Sender) choose(there int) {
 const (
 	// pendingMax is the largest number of receivers without a validated address.
 	pendingMax = 64
-	// startTime is the time limit for a selected receiver to prove the datagram size, and then again
-	// to become ready, while another receiver waits for its start message.
+	// While other receivers wait for their start messages, startTime is the longest time that a
+	// selected receiver may take for the probe of the datagram size, and then again for its ready
+	// message.
 	startTime = time.Second
 )
 

@@ -79,11 +79,11 @@ func (s *Sender) Drop(messages uint64) {
 }
 
 // Finish ends a stream without a fixed number of messages (Config.Messages). After Finish, the
-// stream ends when all populated regions are sent, and all receivers have sent their reports. A
-// receiver without a report delays the end by at most Config.Timeout, a second and its Config.Grace
-// together. In the unreliable mode, a receiver that says that it still takes datagrams can delay
-// the end by at most 30 times Config.Timeout and its Config.Grace together. Port.Abort ends the
-// stream immediately.
+// stream ends when all populated regions are sent, and all receivers have sent their final
+// counters. A receiver that sends no final counters delays the end by at most the sum of
+// Config.Timeout, one second and the receiver's Config.Grace. In the unreliable mode, a receiver
+// that reports progress can delay the end by at most 30 times Config.Timeout plus its Config.Grace.
+// Port.Abort ends the stream immediately.
 func (s *Sender) Finish() {
 	s.lock.Lock()
 	s.finish = true
@@ -99,7 +99,7 @@ func (s *Sender) Started() <-chan struct{} { return s.started }
 // reason.
 func (s *Sender) Done() <-chan struct{} { return s.done }
 
-// Err returns the reason why the stream ended. If all receivers have sent their reports, Err
+// Err returns the reason why the stream ended. If all receivers have sent their final counters, Err
 // returns nil.
 func (s *Sender) Err() error {
 	s.lock.Lock()
@@ -128,7 +128,7 @@ func (s *Sender) Stats() Stats {
 	return s.shown
 }
 
-// Reports returns the counters of all receivers that have sent their reports so far.
+// Reports returns the final counters that receivers have sent so far.
 func (s *Sender) Reports() []Stats {
 	s.lock.Lock()
 	defer s.lock.Unlock()

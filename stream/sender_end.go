@@ -8,12 +8,12 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The methods below end a sender's stream, either when the receivers have sent their reports or
-// when an error has occurred.
+// The methods below end a sender's stream, either when the receivers have sent their final counters
+// (reports) or when an error has occurred.
 
-// awaitReports ends the stream when each receiver has sent its report, or when the time for the
-// reports is over. Each receiver has its own time limit, so that a slow receiver does not change
-// the sender's result for a different receiver.
+// awaitReports ends the stream when each receiver has sent its final counters (report), or when the
+// time limits for the reports are over. Each receiver has its own time limit, so that a slow
+// receiver does not change the sender's result for a different receiver.
 func (s *Sender) awaitReports(now mono.Time) {
 	for _, k := range s.links {
 		if k.state == linkReady && !k.late {
@@ -35,15 +35,15 @@ func (s *Sender) awaitReports(now mono.Time) {
 }
 
 // endTimeouts limits how long the sender waits for the final report of a receiver of the unreliable
-// mode that still makes progress (noticeTaken). Such a receiver still takes datagrams from its
+// mode that still makes progress (noticeTaken), because the receiver still reads datagrams from its
 // socket buffer. The wait for the report ends at the latest endTimeouts times Config.Timeout, plus
-// the receiver's Config.Grace, after the sender has sent all messages. In the reliable mode, no
-// message is left to take after the end message, and a receiver cannot prolong the wait.
+// the receiver's Config.Grace, after the sender has sent all messages. In the reliable mode, all
+// messages have arrived before the end message, and a receiver cannot prolong the wait.
 const endTimeouts = 30
 
-// The method "overdue" returns an error if the time for the receiver's report is over, and
-// otherwise nil. For a receiver that has joined after the start, the wait ends at the latest
-// Config.Timeout after the reports of the receivers that were ready at the start. If the stream has
+// The method "overdue" returns an error if the time limit for the receiver's final report is over,
+// and otherwise nil. The sender waits for a receiver that has joined after the start until at most
+// Config.Timeout after the last report of a receiver that was ready at the start. If the stream has
 // started without waiting for receivers, the time limit is the same for all receivers.
 func (k *link) overdue(now mono.Time) error {
 	s := k.s
@@ -67,8 +67,8 @@ func (s *Sender) fail(err error) {
 	s.over(err)
 }
 
-// dismiss sends the reason for the stream's end to the remaining receivers, and closes the links to
-// them.
+// dismiss sends the argument err to the remaining receivers, as the reason for the end of the
+// stream, and closes the links to these receivers.
 func (s *Sender) dismiss(err error) {
 	for _, k := range s.links {
 		if k.state != linkDone {
@@ -120,7 +120,8 @@ func (s *Sender) expirePuts(now mono.Time) {
 	}
 }
 
-// expiresAt returns the time from which expirePuts closes connections with unacknowledged puts.
+// expiresAt returns the earliest time at which expirePuts closes connections with unacknowledged
+// puts.
 func (s *Sender) expiresAt() mono.Time { return s.overAt.Add(s.cfg.Timeout) }
 
 func (s *Sender) letGo() {

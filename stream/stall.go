@@ -13,25 +13,27 @@ const (
 	// together may stop their port for at most 1/stallParts of the time.
 	stallMost  = 50 * time.Millisecond
 	stallParts = 4
-	// stallLeast is the shortest time for which a receiver stops its port. If the time for which the
-	// receivers may stop the port is shorter than stallLeast, no receiver stops the port.
+	// If the time for which receivers may still stop the port is shorter than stallLeast, no receiver
+	// stops the port.
 	stallLeast = time.Millisecond
-	// stallAsks is the time after which a receiver that no longer asks for its turn loses its turn.
+	// stallAsks is the time after which a receiver that no longer asks to stop the port loses its
+	// turn.
 	stallAsks = 100 * time.Millisecond
 )
 
 // stall limits the time for which the receivers of a port with the policy Block stop the port.
 // While a receiver stops the port, the datagrams of all streams of the port wait until this
-// receiver has a free region. Receivers that want to stop the port take turns.
+// receiver has a free region. If several receivers want to stop the port, they stop it one after
+// another, in the order of their requests.
 type stall struct {
 	// The field "left" is the time for which receivers may still stop the port, as of the time "at".
 	// If receivers have stopped the port for longer than permitted, "left" is negative.
 	left   time.Duration
 	at     mono.Time // begin of the present stop, or latest time for which "left" was calculated
 	holder *Receiver // the receiver that stops the port, or nil
-	// The field "ended" is the sum of the lengths of all stops that are over.
+	// The field "ended" is the sum of the lengths of all past stops of the port.
 	ended time.Duration
-	// The slice "turns" has the receivers that wait for their turn, in the order of their turns.
+	// The slice "turns" is the queue of the receivers that wait for their turn to stop the port.
 	turns []*Receiver
 }
 
@@ -89,7 +91,7 @@ func (s *stall) end(r *Receiver, now mono.Time) {
 	}
 }
 
-// The method "stopped" returns the sum of the lengths of all stops, up to now.
+// The method "stopped" returns the total time for which receivers have stopped the port up to now.
 func (s *stall) stopped(now mono.Time) time.Duration {
 	if s.holder == nil {
 		return s.ended
@@ -97,11 +99,11 @@ func (s *stall) stopped(now mono.Time) time.Duration {
 	return s.ended + now.Sub(s.at)
 }
 
-// allowForStops allows for the time for which datagrams of the receiver r can have waited at the
-// port. While datagrams wait and r itself has no free region, neither the wait without a new
-// datagram (Config.Grace) nor the longest wait for late datagrams counts. A stop by another
-// receiver extends only the wait without a new datagram, by the length of the stop, so that the
-// reader of another stream cannot delay the end of the stream of r for long.
+// allowForStops prolongs the time limits of the receiver r by the time for which its datagrams can
+// have waited at the port. While polled datagrams wait because r itself has no free region, both
+// time limits for late datagrams (Config.Grace, and Grace plus Timeout) begin anew. If another
+// receiver stops the port, only the limit Config.Grace is prolonged, by the length of the stop, so
+// that the reader of another stream cannot delay the end of the stream of r for long.
 func (r *Receiver) allowForStops(now mono.Time) {
 	stopped := r.e.stall.stopped(now)
 	r.heard = min(r.heard.Add(stopped-r.stopped), now)
@@ -111,7 +113,8 @@ func (r *Receiver) allowForStops(now mono.Time) {
 	}
 }
 
-// leave removes a receiver that takes no more datagrams.
+// leave ends a stop by a receiver that accepts no more datagrams, and removes this receiver from
+// the queue of turns.
 func (s *stall) leave(r *Receiver, now mono.Time) {
 	s.end(r, now)
 	r.asks = false

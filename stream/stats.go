@@ -26,9 +26,9 @@ type Stats struct {
 	// Datagrams is the number of datagrams sent or received in the unreliable mode, or the number
 	// of puts in the reliable mode.
 	Datagrams uint64 `json:"datagrams"`
-	// Duplicates is the number of repeated datagrams. Stale is the number of old datagrams for which
-	// it is no longer known whether they are repeated. Foreign is the number of damaged datagrams plus
-	// the number of datagrams that belong to no stream of this port.
+	// Duplicates is the number of repeated datagrams. Stale is the number of datagrams of messages so
+	// old that the receiver no longer knows whether the datagrams are duplicates. Foreign is the
+	// number of damaged datagrams plus the number of datagrams that belong to no stream of this port.
 	Duplicates uint64 `json:"duplicates"`
 	Stale      uint64 `json:"stale"`
 	Foreign    uint64 `json:"foreign"`

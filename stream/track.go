@@ -99,7 +99,8 @@ func (t *tracker) extend(to uint64) {
 	t.edge = max(t.edge, to)
 }
 
-// The method named "of" returns the history entry of a message. The message must be in the history.
+// The method named "of" returns the history entry of a message, which must be one of the latest
+// messages (the history).
 func (t *tracker) of(ordinal uint64) *messageState {
 	i := ordinal & t.mask
 	s := &t.state[i]

@@ -3,15 +3,16 @@ package stream
 import "slices"
 
 // A receiver that accepts a stream and ignores the start message delays the start of the stream. To
-// keep the delay by one host short, the hosts take turns. The sender counts the start messages to
-// the receivers of each host, and next sends one to the host with the smallest number.
+// limit the delay that one host can cause, the sender counts the start messages to the receivers of
+// each host. The sender sends the next start message to a receiver on the host with the smallest
+// count.
 
-// startHostsMax is the number of hosts above which a sender forgets the numbers of start messages.
+// When a sender has counted the start messages of startHostsMax hosts, it resets all counts.
 const startHostsMax = 1024
 
 // inTurn returns the receivers that wait for their start messages, in the order in which the sender
-// sends the start messages. If the hosts of two receivers had equally many turns, the order is that
-// of arrival.
+// sends the start messages. If the hosts of two receivers have equal counts, the receiver that
+// arrived first comes first.
 func (s *Sender) inTurn() (waiting []*link) {
 	rank, ahead := make(map[*link]int), make(map[string]int)
 	for _, k := range s.links {

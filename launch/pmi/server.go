@@ -103,7 +103,8 @@ func NewServer(cfg Config) (*Server, error) {
 func (s *Server) Finished() int { return s.over }
 
 // Ended reports whether a rank has finalized or its process has ended, so that the rank sends no
-// more messages. The server no longer needs the connection of a rank for which Ended returns true.
+// more messages. If Ended returns true for a rank, the server no longer needs the connection of
+// this rank.
 func (s *Server) Ended(rank int) bool { return s.ranks[rank] == finished }
 
 // Welcome returns the lines that the server sends to a client that has connected to a TCP port and
@@ -264,7 +265,8 @@ func (s *Server) put(rank int, m Message) error {
 	case size > storeBytesPerRank:
 		s.say(rank, "cmd=put_result rc=-1 msg=store_is_full")
 	default:
-		// The key and the value are parts of the whole line, which the store must not keep.
+		// The key and the value are substrings of the whole line, and are copied so that the store does
+		// not keep the line in memory.
 		s.store[strings.Clone(key)], s.stored[rank] = strings.Clone(value), size
 		s.say(rank, "cmd=put_result rc=0 msg=success")
 	}

@@ -120,10 +120,10 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 // the input parts of this rank, and the function "acc" returns the memory for the combined parts.
 // The argument "most" of reduceRing is the size in bytes of the longest part. At the end of
 // reduceRing, each rank has its own part of the result, in which the values of all ranks are
-// combined. The operation of reduceRing must be commutative, because the values are combined in the
-// order of the ring. If the argument "inPlace" of reduceRing is true, the functions "in" and "acc"
-// return the same memory. If the argument "inPlace" is false, received data overwrites the previous
-// content of the memory that the function "acc" returns.
+// combined. The reduction function must be commutative, because reduceRing combines the values in
+// the order of the ring. If the argument "inPlace" of reduceRing is true, the functions "in" and
+// "acc" return the same memory. If the argument "inPlace" is false, received data overwrites the
+// previous content of the memory that the function "acc" returns.
 func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
 	var x []byte
 	if inPlace {

@@ -32,8 +32,8 @@ const (
 // method "round" is 0 if no round trip was measured in the past round. The argument "packet" of the
 // method "round" is the time that the path takes to carry one packet. Changes of the lowest round
 // trip by at most wobbleTurn plus the time of two packets are ignored. The argument "steady" of the
-// method "round" says whether the congestion window was not reduced in the past round. A round with
-// a reduction of the congestion window is not counted, because the reduction by itself changes the
+// method "round" is false if the congestion window was reduced in the past round. A round with a
+// reduction of the congestion window is not counted, because the reduction by itself changes the
 // round trip.
 func (w *wobble) round(least, packet time.Duration, steady bool) {
 	if least == 0 || !steady {

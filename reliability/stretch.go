@@ -81,11 +81,12 @@ func (c *Credits) Drain() time.Duration { return c.drain }
 // trip is unknown.
 func (r *Receiver) RoundTrip(d time.Duration) { r.path = d }
 
-// The method "stretched" reports whether the peer has more credits than buffer slots. A single
-// credit that takes no buffer slot (see lapsedShare and the type "hosts") does not count.
+// The method "stretched" reports whether the peer has more credits than buffer slots. The method
+// "stretched" returns false for a peer with a single credit, even if this credit takes no buffer
+// slot (see lapsedShare and the type "hosts").
 func (r *Receiver) stretched() bool { return r.charged > max(r.booked, 1) }
 
-// Wants reports whether the peer has earned more credits than the latest Grant gave it.
+// Wants reports whether the peer has earned more credits than it got from the latest call of Grant.
 func (r *Receiver) Wants() bool { return r.wants }
 
 // The method "longer" reports whether the peer's round trip is longer than the interval "drain", so

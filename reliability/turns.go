@@ -1,9 +1,10 @@
 package reliability
 
 // If a sender's window is slightly larger than AckEvery packets, sender and receiver can fall into
-// a stop-and-wait pattern: the sender is idle until the ACK of the whole window arrives, and the
-// receiver is idle until the packets of the next window arrive. If the receiver sends an ACK for
-// each AckEvery/2 packets, the sender can send while the receiver processes earlier packets.
+// a stop-and-wait pattern. In the stop-and-wait pattern, the sender is idle until the ACK of the
+// whole window arrives, and the receiver is idle until the packets of the next window arrive. If
+// the receiver sends an ACK for each AckEvery/2 packets, the sender can send while the receiver
+// processes earlier packets.
 //
 //	takes turns   sender    |84>........|84>........     receiver   ......|84 A|.......|84 A|
 //	does not      sender    |44>|40>|44>|40>|44>|40>     receiver   ...|44 A|40 A|44 A|40 A|

@@ -3,7 +3,8 @@ package vnic
 import "fmt"
 
 // The constants below are sizes in bytes. MACEntriesPerMsg, MACsPerMsg and MembersPerMsg are the
-// largest numbers of table rows, one for each kind of table, that fit in one management message.
+// largest numbers of MAC table rows, of MAC addresses and of LIDs that fit in one management
+// message.
 const (
 	macHeaderBytes    = 8
 	macEntryBytes     = 16
@@ -26,8 +27,9 @@ func malformed(what string, n int) error {
 	return fmt.Errorf("%w: %s of %d bytes", ErrAttribute, what, n)
 }
 
-// AppendClassPortInfo appends the capabilities of an agent. The capabilities are the support of
-// traps, the largest number of ports, and the response time code (4.096 us * 2^18).
+// AppendClassPortInfo appends the attribute with the capabilities of an agent to b. These
+// capabilities are the support of traps, the largest number of ports, and the response time code,
+// which stands for 4.096 us * 2^18.
 func AppendClassPortInfo(b []byte) []byte {
 	b = append(b, mgmtBaseVersion, mgmtClassVersion)
 	b = be.AppendUint16(b, classPortMaskBits)
@@ -198,7 +200,7 @@ func ParseOptions(b []byte) (o Options, err error) {
 	return o, nil
 }
 
-// AppendMembers appends at most MembersPerMsg LIDs to b.
+// AppendMembers appends a part of a switch's list of members, at most MembersPerMsg LIDs, to b.
 func AppendMembers(b []byte, lids []uint32) []byte {
 	for _, l := range lids {
 		b = be.AppendUint32(b, l)
@@ -238,7 +240,7 @@ var errorCounters = []Counter{
 	RxDropState, RxLogic, reserved,
 }
 
-// AppendSummary appends the summary counters of a port.
+// AppendSummary appends the attribute with the summary counters of a port to b.
 func AppendSummary(b []byte, vesw uint16, port uint32, c *Counts) []byte {
 	return appendCounters(b, vesw, port, c, summaryCounters, summaryBytes)
 }

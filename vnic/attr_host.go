@@ -45,8 +45,8 @@ func (w *Ways) append(b []byte) []byte {
 
 func appendName(b, name []byte) []byte { return append(append(b, byte(len(name))), name...) }
 
-// The type "cursor" reads a list of endpoint names. The field "bad" becomes true when the list ends
-// before the last expected name.
+// The type "cursor" decodes a list of endpoint names. The field "bad" of a cursor becomes true if
+// the encoded list ends before the last expected name.
 type cursor struct {
 	b   []byte
 	bad bool

@@ -487,8 +487,8 @@ func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 	case r.method == MethodGet:
 		m.told(s, r, msg)
 	case r.last:
-		// A request that the agent has refused counts as acknowledged, because the agent would refuse the
-		// same request again.
+		// A request that the agent has refused counts as acknowledged and is not repeated, because the
+		// agent would refuse it again.
 		s.acked[wantKey{msg.Vport(), r.attr}] = r.content
 	}
 }

@@ -80,15 +80,14 @@ func memberMessages(lids []uint32) [][]byte {
 }
 
 // In each period of the length trapWindow, the manager puts changes of one host into the tables of
-// other hosts at most changesMax times. When a host has reached changesMax, its later changes wait
-// for the next period, and the manager then puts them into the tables together.
+// other hosts at most changesMax times. When a host has reached changesMax, the manager collects
+// the host's later changes, and puts them into the tables together in the next period.
 const changesMax = trapsMax
 
 // The method "change" requests that the changed addresses or endpoint names of a host are put into
 // the tables of all hosts that share a switch with the host. The argument "first" is true if the
-// manager knew no addresses or endpoint names of this host before the change. The limit changesMax
-// does not delay the first addresses or endpoint names of a host, because they occur only once per
-// host.
+// manager knew no addresses or endpoint names of this host before the change. If "first" is true,
+// the limit changesMax does not delay the change, because such a change occurs only once per host.
 func (m *Manager) change(h *HostState, first bool) {
 	h.first = h.first || first
 	if !h.changed {
@@ -159,9 +158,9 @@ func (m *Manager) touchNear(host string) {
 // The method "reported" returns, for each address that a device on a switch has reported, the LID
 // of the host that gets the address. If two hosts report the same address, reportClaims.beats
 // decides which host gets the address. If the MAC table is too small for all addresses, the hosts
-// get the rows of the MAC table in turn, one row at a time (round robin). If the owner of an
-// address has not reported the address to this manager yet, and the manager has read the address
-// from the MAC table of a second host, the row of the address counts as a row of the second host.
+// get the rows of the MAC table in turn, one row at a time (round robin). If the manager knows an
+// address of a host only from the MAC table of a second host, the row of the address counts as a
+// row of the second host.
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil

@@ -241,9 +241,9 @@ func (p *Plan) hasPort(host string, vport uint8) bool {
 	})
 }
 
-// portOf returns the port of a host on a switch, or nil if the plan has no such port. The work of
-// portOf does not depend on the size of the plan, because a host can make the manager call portOf
-// for each row that the host tells.
+// portOf returns the port of a host on a switch, or nil if the plan has no such port. The running
+// time of portOf must not depend on the size of the plan, because a host can make the manager call
+// portOf once for each table row that the host reports.
 func (p *Plan) portOf(vesw uint16, lid uint32) *PlanPort {
 	ref, ok := p.at[portKey{vesw, lid}]
 	if !ok {

@@ -85,8 +85,8 @@ func (k *Keeper[T]) largest() (l *peer[T]) {
 	return l
 }
 
-// Shrink reduces the recorded size of an item by the given number of bytes. If the Keeper does not
-// have the item, Shrink does nothing.
+// Shrink reduces the recorded size of an item by the given number of bytes. Shrink does nothing if
+// the Keeper does not contain the item.
 func (k *Keeper[T]) Shrink(what T, bytes int64) {
 	if t := k.things[what]; t != nil {
 		bytes = min(bytes, t.bytes)

@@ -22,15 +22,15 @@
 // that was too short for all three waits again in one of 64 waits. The spinning time of four
 // wake-ups is meant for two threads that wait for each other, because the wait of each thread then
 // includes the wake-up of its partner. In the states "beside" and "stolen", the spinning time is at
-// most as long as two wake-ups take: the wake-up of the partner, and its work.
+// most the time of two wake-ups, one for the partner's wake-up and one for the partner's work.
 //
 // A thread in state "beside" shares its CPU with a thread that computes. On Linux, a yield gives
 // the computing thread a whole time slice if both threads are in the same scheduling group, which
 // is a session, a container or a job step. In the state "stolen", the host of the virtual machine
 // has used the CPU for work outside of this virtual machine, so that a yield does not help. In the
 // state "alone", the thread yields once before each sleep, so that its policy notices if a second
-// thread wants the CPU. If these yields of a thread never let a second thread run, the thread
-// yields only before one of 64 sleeps.
+// thread wants the CPU. If the yields in the state "alone" never let a second thread run, the
+// thread yields only before one of 64 sleeps.
 //
 // A job is oversubscribed if more of its threads wait than its CPUs can run at a time. Different
 // times apply to the threads of an oversubscribed job (see AmongFriends). In the state "shared", a
@@ -39,7 +39,7 @@
 // for 1 s. In the state "beside", a thread of an oversubscribed job spins for at most 4 us, because
 // several threads that spin on one CPU beside a thread that computes delay each other.
 //
-// One thread uses a Policy at a time. Several threads may use a Policy in turn under a lock, if
-// each thread calls Begin before it uses the Policy. Only two actions of a Policy allocate memory,
-// which are the call of New and the reading of a virtual machine's stolen CPU time.
+// One thread uses a Policy at a time. Several threads may use one Policy alternately, under a lock,
+// if each thread calls Begin before it uses the Policy. Only two actions of a Policy allocate
+// memory, which are the call of New and the reading of a virtual machine's stolen CPU time.
 package waiting

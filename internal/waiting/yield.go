@@ -38,8 +38,8 @@ func firstCPUs() *big.Int {
 	return new(big.Int).Sub(new(big.Int).Lsh(one, uint(runtime.NumCPU())), one)
 }
 
-// Cede yields the CPU to the threads of all processes that wait for it. If the process is crowded
-// (see Thread.Crowded), Cede lets waiting goroutines of the process run before that.
+// Cede yields the CPU to the threads of all processes that wait for it. In a crowded process (see
+// Thread.Crowded), Cede first lets waiting goroutines of the process run.
 func Cede() {
 	var t OSThread
 	if t.Crowded() {
@@ -85,10 +85,10 @@ var netpoller struct {
 }
 
 // askNetpoller writes a byte to a pipe, and parks the calling goroutine until the network poller
-// reports the pipe as readable. When Go's scheduler then finds no runnable goroutine, the scheduler
-// checks the network poller, which wakes the calling goroutine and all goroutines whose descriptors
-// are ready. If a call of askNetpoller is already in progress on a different goroutine, or if the
-// pipe cannot be created, askNetpoller does nothing.
+// reports the pipe as readable. When Go's scheduler finds no runnable goroutine, it checks the
+// network poller, which wakes the goroutine that has called askNetpoller and all goroutines whose
+// descriptors are ready. If a call of askNetpoller is already in progress on a different goroutine,
+// or if the pipe cannot be created, askNetpoller does nothing.
 func askNetpoller() {
 	p := &netpoller
 	if !p.mu.TryLock() {

@@ -66,8 +66,8 @@ type tally struct {
 	// PeerBytesMax (its last FragBytesMax bytes) by a chunk in order. Until the favourite fragment
 	// ends, it may grow in this reserve even by a chunk out of order.
 	favourite *Message
-	// allowanceBytes is the number of bytes by which the memory that is allocated for the peer's
-	// fragments, and not yet filled by chunks, may exceed a constant.
+	// allowanceBytes is the number of bytes by which the peer's unfilled memory (see emptyPart) may
+	// exceed growFactor times PoolConfig.GrowBytes.
 	allowanceBytes int32
 	active         int16 // at most ActiveMax
 	starter        bool  // there is a fragment that beginStarter has begun

@@ -82,7 +82,7 @@ func checkPart(p []byte) error {
 	return nil
 }
 
-// ErrParts means that there is no memory to reassemble one more datagram from slices. After
+// ErrParts means that the receiver has no memory to reassemble another datagram from slices. After
 // ErrParts, the caller may repeat the call of Add with the same Part later.
 var ErrParts = errors.New("frag: no memory for another datagram in Parts")
 

@@ -39,13 +39,12 @@ func (a *Assembler) fill(m *Message, bytes int64) {
 	a.allow(allowanceFactor * bytes)
 }
 
-// The allowance of a peer (Assembler.allowanceBytes) is the number of bytes by which the memory
-// that is allocated for the peer's fragments, and not yet filled by chunks, may exceed a constant.
-// Each byte of a chunk that arrives raises the allowance by allowanceFactor, up to allowanceMax.
-// When a fragment is discarded before all of its memory is filled by chunks, the size of the
-// unfilled part is subtracted from the peer's allowance, which can become negative. A peer can
-// therefore make the module allocate at most a constant plus a multiple of the bytes that the peer
-// sends.
+// The allowance of a peer (Assembler.allowanceBytes) is the number of bytes by which the peer's
+// unfilled memory may exceed growFactor times PoolConfig.GrowBytes. Each byte of a chunk that
+// arrives raises the allowance by allowanceFactor, up to allowanceMax. When a fragment is discarded
+// before all of its memory is filled by chunks, the size of the unfilled part is subtracted from
+// the peer's allowance, which can become negative. Because of the allowance, a peer can make the
+// module allocate at most a constant plus a multiple of the bytes that the peer sends.
 const (
 	allowanceFactor = 16
 	allowanceMax    = 64 << 20
@@ -58,17 +57,17 @@ func (a *Assembler) allow(bytes int64) {
 	a.allowanceBytes = int32(min(max(int64(a.allowanceBytes)+bytes, allowanceMin), allowanceMax))
 }
 
-// The end of a chunk must not be too far ahead of the bytes of its fragment that have arrived. The
-// largest permitted end of a chunk is growFactor times the number of arrived bytes of its fragment,
-// plus aheadLeast, plus the peer's allowance (but at most aheadMost).
+// The end of a chunk must not be too far ahead of the received bytes of its fragment. The largest
+// permitted end of a chunk is growFactor times the number of arrived bytes of its fragment, plus
+// aheadLeast, plus the peer's allowance (but at most aheadMost).
 const (
 	aheadLeast = 1 << 20
 	aheadMost  = 16 << 20
 )
 
 // The method "far" reports whether a chunk of n bytes, which ends at the offset "end", is too far
-// ahead of the bytes of its fragment that have arrived. If the method "far" returns true, the
-// receiver refuses the chunk, as if it had no memory for the chunk.
+// ahead of the received bytes of its fragment. The receiver refuses a chunk that is too far ahead,
+// as if the receiver had no memory for it.
 func (a *Assembler) far(arrivedBytes int64, end uint32, n int) bool {
 	ahead := aheadLeast + int64(min(max(a.allowanceBytes, 0), aheadMost))
 	return int64(end) > growFactor*(arrivedBytes+int64(n))+ahead

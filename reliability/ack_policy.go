@@ -39,9 +39,9 @@ func (r *Receiver) ackDue(at mono.Time) {
 	}
 }
 
-// Ripe reports whether the pending ACK covers at least two packets, and at least Rules.AckEvery/4
-// packets, so that the ACK should be sent. Ripe returns false for a single unacknowledged packet,
-// such as a request, because the reply to it can carry the ACK.
+// Ripe reports whether the pending ACK is worth sending, because it covers at least two packets and
+// at least Rules.AckEvery/4 packets. Ripe returns false for a single unacknowledged packet, such as
+// a request, because the reply to it can carry the ACK.
 func (r *Receiver) Ripe(rules *Rules) bool {
 	return r.unacked > 1 && 4*int(r.unacked) >= rules.AckEvery
 }

@@ -68,8 +68,8 @@ type congestion struct {
 	low    [2]time.Duration
 	lowFor uint8 // elapsed rounds of the present lowRounds
 	skip   uint8 // rounds with losses caused by the previous window
-	// The field "pressed" counts consecutive round trips that were far above the target delay,
-	// although this sender had a tiny congestion window.
+	// The field "pressed" of a "congestion" counts consecutive round trips that were far above the
+	// target delay, although this sender had a tiny congestion window.
 	pressed  uint16
 	acked    int32         // packets delivered in this round
 	lost     int32         // packets found lost in this round

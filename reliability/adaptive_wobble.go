@@ -2,11 +2,11 @@ package reliability
 
 import "time"
 
-// wobble counts turns, which are the rounds in which the lowest round trip begins to fall after a
-// rise, or to rise after a fall. A round is the time of about one round trip. A round has a turn if
-// its lowest round trip has clearly fallen after a clear rise in the previous round, or has clearly
-// risen after a clear fall. While a queue fills or drains, the lowest round trip changes in the
-// same direction for several rounds. If a program on the path, such as a tunnel in user space, is
+// The type "wobble" measures how often the lowest round trip changes between rising and falling. A
+// round is the time of about one round trip. A round has a turn if its lowest round trip has
+// clearly fallen after a clear rise in the previous round, or has clearly risen after a clear fall
+// in the previous round. While a queue fills or drains, the lowest round trip changes in the same
+// direction for several rounds. If a program on the path, such as a tunnel in user space, is
 // scheduled irregularly, the lowest round trip moves up and down from round to round.
 type wobble struct {
 	latest time.Duration // the least round trip of the latest round; 0: unknown

@@ -46,8 +46,8 @@ func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules
 // only a delayed ACK is pending, the program may sleep.
 func (r *Receiver) AckLater() bool { return r.ackLater }
 
-// Answers reports whether the pending ACK is the first ACK of a packet with an ordinary time-out,
-// which the peer would otherwise soon retransmit.
+// Answers reports whether the pending ACK is the first ACK of a packet that has an ordinary
+// time-out, so that the peer will soon retransmit this packet if no ACK arrives.
 func (r *Receiver) Answers() bool { return r.ackNews && !r.patient }
 
 // MayBePatient reports whether a packet that is sent on channel c at the time "now" is allowed to

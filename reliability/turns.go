@@ -16,7 +16,7 @@ package reliability
 // empty once) since its previous ACK.
 
 // The type "turns" is a receiver's state for the detection of the stop-and-wait pattern, in which
-// sender and receiver wait for each other by turns instead of working at the same time.
+// sender and receiver wait for each other alternately instead of working at the same time.
 type turns struct {
 	lulls  uint32 // the count of lulls at the latest ACK
 	waited uint8  // ACKs in a row for which the sender seems to have waited

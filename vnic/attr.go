@@ -45,8 +45,8 @@ type MACEntries struct {
 	Rows   []MACEntry
 }
 
-// Append appends the encoded bytes of the attribute to b. The field Rows must have at most
-// MACEntriesPerMsg elements.
+// Append appends the encoded MACEntries to b. The field Rows must have at most MACEntriesPerMsg
+// elements.
 func (a *MACEntries) Append(b []byte) []byte {
 	b = be.AppendUint16(b, a.Offset)
 	b = be.AppendUint16(b, a.Num)
@@ -88,8 +88,7 @@ type MACList struct {
 	MACs                          []MAC // empty in a Get
 }
 
-// Append appends the encoded bytes of the attribute to b. The field MACs must have at most
-// MACsPerMsg elements.
+// Append appends the encoded MACList to b. The field MACs must have at most MACsPerMsg elements.
 func (a *MACList) Append(b []byte) []byte {
 	b = be.AppendUint16(b, a.Start)
 	b = be.AppendUint16(b, a.Num)
@@ -165,7 +164,7 @@ const (
 	optAll = optCut | optLearning | optFlood | optSuppress
 )
 
-// Append appends the encoded bytes of the attribute to b.
+// Append appends the encoded Options to b.
 func (o *Options) Append(b []byte) []byte {
 	var flags byte
 	for _, f := range []struct {

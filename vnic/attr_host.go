@@ -98,8 +98,8 @@ type Registration struct {
 
 const portMapBytes = 32
 
-// Append appends the encoded bytes of the attribute to b. Append truncates the fields Host and
-// Manager to HostNameBytesMax bytes.
+// Append appends the encoded Registration to b. Append truncates the fields Host and Manager to
+// HostNameBytesMax bytes.
 func (r *Registration) Append(b []byte) []byte {
 	b = be.AppendUint64(b, r.Instance)
 	b = append(b, r.Ports[:]...)
@@ -148,7 +148,7 @@ type Lease struct {
 	LID      uint32 // LID of the host that receives the lease
 }
 
-// Append appends the encoded bytes of the attribute to b.
+// Append appends the encoded Lease to b.
 func (l *Lease) Append(b []byte) []byte {
 	b = be.AppendUint64(b, l.Instance)
 	b = be.AppendUint32(b, l.Ms)

@@ -9,8 +9,8 @@ import (
 )
 
 // The type "table" holds a table for an agent as a list of encoded messages that transfer the
-// table. By the content of a table, the manager finds out whether the agent already has the same
-// table.
+// table. The manager compares the field "content" of two tables to find out whether the agent
+// already has the same table.
 type table struct {
 	messages [][]byte
 	content  string
@@ -85,9 +85,10 @@ func memberMessages(lids []uint32) [][]byte {
 const changesMax = trapsMax
 
 // The method "change" requests that the changed addresses or endpoint names of a host are put into
-// the tables of all hosts that share a switch with the host. The argument "first" is true if the
-// manager knew no addresses or endpoint names of this host before the change. If "first" is true,
-// the limit changesMax does not delay the change, because such a change occurs only once per host.
+// the tables of all hosts that share a switch with the host. The argument "first" of the method
+// "change" is true if the manager knew no addresses or endpoint names of this host before the
+// change. If "first" is true, the limit changesMax does not delay the change, because such a change
+// occurs only once per host.
 func (m *Manager) change(h *HostState, first bool) {
 	h.first = h.first || first
 	if !h.changed {
@@ -217,8 +218,8 @@ func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	return all
 }
 
-// reportClaims holds the addresses of one port that one host has told the manager. The field "left"
-// has those addresses that Manager.reported has not examined yet.
+// reportClaims holds those addresses of one port that the manager has learned from one host. The
+// field "left" of a reportClaims has those addresses that Manager.reported has not examined yet.
 type reportClaims struct {
 	*report
 	lid    uint32
@@ -227,8 +228,8 @@ type reportClaims struct {
 	served bool // the teller has got a row in the present round
 }
 
-// claimsOf returns the addresses of a port's report, grouped by the host that has told the manager
-// the address.
+// claimsOf returns the addresses of a port's report, grouped by the host from which the manager has
+// learned the address.
 func claimsOf(lid uint32, r *report) []reportClaims {
 	if r.told {
 		return []reportClaims{{report: r, lid: lid, teller: lid, left: r.macs}}

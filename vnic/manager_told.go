@@ -46,9 +46,9 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	default:
 		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
 	}
-	// The MAC table of this host can contain addresses that hosts reported to an earlier manager. The
-	// manager reads the host's MAC table if a host on the switch has not yet reported its addresses to
-	// this manager, and if this manager has not sent the table itself.
+	// The MAC table of a host can contain addresses that hosts reported to an earlier manager. The
+	// manager reads the host's MAC table if a host on the same switch has not yet reported its
+	// addresses to this manager, unless this manager itself has sent the table.
 	_, sent := s.acked[wantKey{vport, AttrMACEntries}]
 	w, ok := m.wantedPort(s.host.Name, vport)
 	if ok && !sent && w.info.VESW == info.VESW && info.MACDigest != 0 &&
@@ -178,9 +178,9 @@ func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	return true
 }
 
-// add adds an address to the report of a host that has not reported yet. The argument "by" is the
-// LID of the host whose MAC table contains the address. The method "add" reports whether the
-// address is new.
+// The method "add" adds an address to the report of a host that has not reported its addresses yet,
+// and returns true if the address is new. The argument "by" of the method "add" is the LID of the
+// host whose MAC table contains the address.
 func (r *report) add(mac MAC, by uint32) bool {
 	at, has := slices.BinarySearch(r.macs, mac)
 	if has || r.told || len(r.macs) >= listMax {

@@ -25,11 +25,12 @@ type nearValue struct {
 	lid    uint32 // LID of the host that sent the message
 	router bool   // the neighbour is a router
 	seen   mono.Time
-	// The field "told" lists the devices that have been told the neighbour's MAC address. The port
-	// adds a device to "told" when the port answers the device's request, or when the device asks the
-	// neighbour directly. If a device in "told" repeats its broadcast request, the port sends this
-	// request to all members of the switch, because the repetition suggests that the device could not
-	// reach the neighbour. The next ARP message or advertisement from the neighbour clears "told".
+	// The field "told" of a nearValue lists the devices that should already know the neighbour's MAC
+	// address. The port adds a device to "told" when the port answers the device's request, or when
+	// the device asks the neighbour directly. If a device in "told" repeats its broadcast request, the
+	// port sends this request to all members of the switch, because the repetition suggests that the
+	// device could not reach the neighbour. The next ARP message or advertisement from the neighbour
+	// clears "told".
 	told [toldMax]MAC
 }
 

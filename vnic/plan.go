@@ -50,9 +50,9 @@ type PlanSwitch struct {
 	MTU     uint16 // 0 means MTUDefault
 	RC      uint32
 	Options Options
-	// PCPToSC holds the service class for each priority of tagged unicast frames, and PCPToSCGroup the
-	// service class for each priority of tagged group frames. SC is the service class of untagged
-	// unicast frames, and SCGroup is the service class of untagged group frames.
+	// PCPToSC holds the service class for each priority of tagged unicast frames, and PCPToSCGroup
+	// holds the service class for each priority of tagged group frames. SC is the service class of
+	// untagged unicast frames, and SCGroup is the service class of untagged group frames.
 	PCPToSC, PCPToSCGroup [8]uint8
 	SC, SCGroup           uint8
 	Ports                 []PlanPort

@@ -60,10 +60,11 @@ const (
 )
 
 // NewListener returns a Listener that accepts connections from l. After the call of NewListener,
-// only the new Listener may use the listener l. The argument "most" is the largest number of open
-// connections. A value of "most" below 1 counts as 1. The argument "told" is a line of text with a
-// reason. The Listener writes this line to each connection that it refuses or replaces, before it
-// closes the connection, but to at most tellingMax connections at the same time.
+// only the new Listener may use the listener l. The argument "most" of NewListener is the largest
+// number of open connections. A value of "most" below 1 counts as 1. The argument "told" of
+// NewListener is a line of text with a reason, which the Listener writes to each connection that it
+// refuses or replaces, before it closes the connection. The Listener writes the reason to at most
+// tellingMax connections at the same time.
 func NewListener(l net.Listener, most int, told string) *Listener {
 	return &Listener{
 		listener: l, most: max(most, 1), told: told, closed: make(chan struct{}),

@@ -28,9 +28,9 @@
 // the computing thread a whole time slice if both threads are in the same scheduling group, which
 // is a session, a container or a job step. In the state "stolen", the host of the virtual machine
 // has used the CPU for work outside of this virtual machine, so that a yield does not help. In the
-// state "alone", the thread yields once before each sleep, so that its policy notices if a second
-// thread wants the CPU. If the yields in the state "alone" never let a second thread run, the
-// thread yields only before one of 64 sleeps.
+// state "alone", the thread yields once before each sleep, so that its policy notices if a
+// different thread wants the CPU. If the yields in the state "alone" never let a different thread
+// run, the thread yields only before one of 64 sleeps.
 //
 // A job is oversubscribed if more of its threads wait than its CPUs can run at a time. Different
 // times apply to the threads of an oversubscribed job (see AmongFriends). In the state "shared", a

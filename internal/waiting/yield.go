@@ -11,12 +11,13 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The variable "pollers" is the number of this process's threads that wait by a Policy at present.
+// The variable "pollers" is the number of this process's threads that are waiting under the control
+// of a Policy.
 var pollers atomic.Int32
 
-// Enter adds one to the number of this process's threads that wait by a Policy. After its wait, the
-// thread must call the function that Enter has returned, which subtracts one from the number of
-// waiting threads.
+// Enter adds one to the number of this process's threads that are waiting under the control of a
+// Policy. After its wait, the thread must call the function that Enter has returned, which
+// subtracts one from the number of waiting threads.
 func Enter() (leave func()) {
 	pollers.Add(1)
 	return func() { pollers.Add(-1) }

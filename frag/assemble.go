@@ -64,7 +64,7 @@ type tally struct {
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
 	// The field "favourite" of a tally is the fragment that has last begun or grown in the reserve of
 	// PeerBytesMax (its last FragBytesMax bytes) by a chunk in order. Until the favourite fragment
-	// ends, it may grow in this reserve even by a chunk out of order.
+	// ends, it may grow in the reserve even by a chunk out of order.
 	favourite *Message
 	// allowanceBytes is the number of bytes by which the peer's unfilled memory (see emptyPart) may
 	// exceed growFactor times PoolConfig.GrowBytes.

@@ -256,8 +256,8 @@ func (a *Parts) place(n seq.Num) bool {
 // The method "room" makes sure that the pool has memory for sizeBytes of the datagram with the
 // sequence number n, and returns false if it cannot. If the pool has too little memory, the method
 // "room" first discards incomplete datagrams of peers in a higher rank than this peer would have
-// with the additional bytes. If that frees too little memory, the method "room" discards incomplete
-// datagrams of this peer with sequence numbers above n.
+// with the additional bytes. If the pool still has too little memory, the method "room" discards
+// incomplete datagrams of this peer with sequence numbers above n.
 func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	for a.pool.bytes+sizeBytes > a.pool.bytesMax {
 		if other := a.pool.above(rankOf(a.bytes + sizeBytes)); other != nil {

@@ -199,7 +199,8 @@ type Pool struct {
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
 	// The field "favourite" of a Pool is the only fragment of all peers whose buffer may grow into the
 	// memory reserve of BytesMax (the last FragBytesMax bytes below BytesMax). The field "favourite"
-	// becomes nil when a fragment ends and no part of this reserve is in use any more.
+	// of a Pool becomes nil when a fragment ends and no part of the reserve of BytesMax is in use any
+	// more.
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message

@@ -76,9 +76,9 @@ func (r *Receiver) AckDue() mono.Time { return r.ackAt }
 func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackDue(now.Add(d)) }
 
 // AskAckOf records that the peer has requested an ACK of all packets up to and including number n.
-// This requested ACK becomes due as soon as the packets up to number n have all been accepted.
-// AskAckOf does nothing if packet n was already acknowledged, or if the number n is beyond the
-// receive window.
+// The requested ACK becomes due as soon as all packets up to and including number n have been
+// accepted. AskAckOf does nothing if packet n was already acknowledged, or if the number n is
+// beyond the receive window.
 func (r *Receiver) AskAckOf(now mono.Time, n seq.Num) {
 	switch d := n.Sub(r.next); {
 	case d >= 0 && uint32(d) < r.window:

@@ -208,10 +208,10 @@ func (s *Sender) Size() int { return int(s.window) }
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 
 // Admits reports whether the caller may call Admit. When Open returns true, the caller can reserve
-// the next sequence number for a packet that it sends later. After such a reservation, Admits
-// returns true until the reserved number is used or the connection ends. Open can return false
-// before the reserved number is used, because an ACK can lower the byte limit, and because refused
-// packets count as bytes in flight again when they are retransmitted.
+// the next sequence number for a packet that it sends later. While a sequence number is reserved,
+// Admits returns true, unless the connection ends. Open can return false before the reserved number
+// is used, because an ACK can lower the byte limit, and because refused packets count as bytes in
+// flight again when they are retransmitted.
 func (s *Sender) Admits() bool { return s.next.Before(s.sendLimit) }
 
 // Admit gives a segment the next sequence number. The caller may call Admit only if Open has

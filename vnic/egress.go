@@ -80,10 +80,10 @@ func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames in
 }
 
 // ForwardToOne works like Forward, but drops a frame that would go to all members. A frame that
-// ForwardToOne drops for this reason does not count towards the rate limit of group frames, and is
-// counted as a frame without a destination (TxDLIDZero). ForwardToOne is meant for frames that this
-// host sends in response to frames of other members, so that no member can make this host send
-// frames to all members.
+// ForwardToOne drops because it would go to all members does not count towards the rate limit of
+// group frames, and is counted as a frame without a destination (TxDLIDZero). ForwardToOne is meant
+// for frames that this host sends in response to frames of other members, so that no member can
+// make this host send frames to all members.
 func (e *Egress) ForwardToOne(now mono.Time, frame []byte, frameBytes int) (d Decision) {
 	return e.forward(now, frame, frameBytes, 1, false)
 }

@@ -128,7 +128,8 @@ func (p *PathSearch) SetMost(now mono.Time, mostBytes int) bool {
 }
 
 // Bytes returns the largest packet size that the path carries, according to the probes so far. The
-// result "less" is true if this size is below the size that was passed to SetMost.
+// result "less" of Bytes is true if the result "bytes" is below the size that was passed to
+// SetMost.
 func (p *PathSearch) Bytes() (bytes int, less bool) { return p.size, p.size < p.most }
 
 // Due returns the time of the next call of Probes.

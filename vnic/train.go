@@ -188,8 +188,8 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 // waiting trains of this Order then have at most an equal share of 32 MiB. Trains that already wait
 // can have more than the equal share of their Order, until the next call of Take for their flow, or
 // until Expire. The trains that wait in n Orders (n > 4) have at most (1 + ln(n/4)) times 32 MiB,
-// plus one train per Order. For 1000 Orders, this limit is less than 7 times 32 MiB, plus 1000
-// trains. Only the goroutine that uses the Orders may use the OrderRoom.
+// plus one train per Order. The trains that wait in 1000 Orders have less than 7 times 32 MiB, plus
+// 1000 trains. Only the goroutine that uses the Orders may use the OrderRoom.
 type OrderRoom struct {
 	bytes  int
 	orders int // Orders in which packet trains wait

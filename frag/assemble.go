@@ -120,9 +120,9 @@ func (a *Assembler) ArrivedBytes() int64 {
 // The last FragBytesMax bytes below each memory limit (BytesMax and PeerBytesMax) are reserved for
 // fragments whose packets arrive in order. A fragment may begin in the reserved memory only by a
 // packet that arrives in order. A packet out of order may enlarge a fragment in the reserved memory
-// only if a packet in order has done so before. Without reserved memory, fragments that begin after
-// a lost packet could take all memory, so that the receiver would refuse the retransmission of the
-// lost packet for ever.
+// only if the fragment has begun or grown there before by a packet in order. Without reserved
+// memory, fragments that begin after a lost packet could take all memory, so that the receiver
+// would refuse the retransmission of the lost packet for ever.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
 	m, chunk, _, err := a.place(h, len(payload), inOrder, nil)
 	if err != nil {

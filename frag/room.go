@@ -198,10 +198,10 @@ func (a *Assembler) reserves(
 }
 
 // The method "favour" is called after a fragment, whose chunk has arrived in order, has got a
-// buffer. If a part of the memory reserve of PeerBytesMax is in use, the fragment gets the right to
-// grow into this reserve. If a part of the memory reserve of BytesMax is in use, the fragment gets
-// the right to grow into the reserve of BytesMax, unless a fragment other than "leaving" (an
-// argument that may be nil) has this right.
+// buffer. If a part of the memory reserve of PeerBytesMax is in use, the method "favour" gives the
+// fragment the right to grow into this reserve. If a part of the memory reserve of BytesMax is in
+// use, the method "favour" gives the fragment the right to grow into the reserve of BytesMax,
+// unless a fragment other than "leaving" (an argument that may be nil) has this right.
 func (a *Assembler) favour(m, leaving *Message) {
 	p := a.pool
 	if p.inReserve() && (p.favourite == nil || p.favourite == leaving) {

@@ -9,7 +9,7 @@ import (
 
 // A pacer spreads the packets of a congestion window evenly over the round trip, for example after
 // losses. At each ACK, and whenever the pacer's timer expires, the pacer permits as many new
-// packets as the path could have carried since it transmitted the last of the earlier packets.
+// packets as the path could have carried since it finished carrying all earlier packets.
 type pacer struct {
 	on    bool
 	began mono.Time     // when the path has carried all packets sent so far

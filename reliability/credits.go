@@ -25,10 +25,10 @@ import (
 //
 // A peer's credits expire some time after the latest increase of its credit limit. When a peer's
 // credits expire, this peer keeps a few of them, and the pool can grant the rest to other peers. A
-// sender gives up its expired credits (Sender.Rest) before the receiver grants these credits to a
-// second sender. Because credits expire, the receiver regains the credits of idle, slow and dead
-// peers without a message from them. A peer keeps its earned credits if its credits have expired
-// during a pause.
+// sender gives up its expired credits (Sender.Rest) before the receiver grants these credits to
+// other senders. Because credits expire, the receiver regains the credits of idle, slow and dead
+// peers without a message from them. The expiry of a peer's credits does not reduce the peer's
+// earned credits.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //

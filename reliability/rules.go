@@ -74,9 +74,9 @@ type Rules struct {
 	// To detect a peer that acknowledges packets which it has not received (optimistic ACKs), the
 	// sender holds back one of WithholdEvery packets on average. The range of WithholdEvery is 16 to
 	// 1<<20. "To hold back a packet" means to give it a sequence number, but to send packets with
-	// higher sequence numbers before it. In a hundred round trips, the sender holds back at most one
-	// packet (gives it a number, but sends later packets before it). A peer that acknowledges a packet
-	// before it was sent violates the protocol.
+	// higher sequence numbers before it. In each hundred round trips, the sender holds back at most
+	// one packet (gives it a number, but sends later packets before it). A peer that acknowledges a
+	// packet before it was sent violates the protocol.
 	WithholdEvery int
 }
 

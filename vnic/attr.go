@@ -27,9 +27,9 @@ func malformed(what string, n int) error {
 	return fmt.Errorf("%w: %s of %d bytes", ErrAttribute, what, n)
 }
 
-// AppendClassPortInfo appends the attribute with the capabilities of an agent to b. These
-// capabilities are the support of traps, the largest number of ports, and the response time code,
-// which stands for 4.096 us * 2^18.
+// AppendClassPortInfo appends the attribute with the capabilities of an agent to b. The
+// capabilities of an agent are the support of traps, the largest number of ports, and the response
+// time code, which stands for 4.096 us * 2^18.
 func AppendClassPortInfo(b []byte) []byte {
 	b = append(b, mgmtBaseVersion, mgmtClassVersion)
 	b = be.AppendUint16(b, classPortMaskBits)

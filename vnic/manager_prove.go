@@ -211,9 +211,8 @@ func (m *Manager) challenge(p *proving) {
 	}
 }
 
-// proofMessage handles a message from an agent whose addresses the manager is verifying. The
-// message is the agent's response to a request for proof, or the agent's answer to a proof
-// datagram.
+// While the manager verifies an agent's addresses, proofMessage handles the agent's responses to
+// requests for proof and the agent's answers to proof datagrams.
 func (m *Manager) proofMessage(now mono.Time, p *proving, msg *Message) {
 	switch {
 	case msg.Attr != AttrProof:

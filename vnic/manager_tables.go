@@ -87,8 +87,8 @@ const changesMax = trapsMax
 // The method "change" requests that the changed addresses or endpoint names of a host are put into
 // the tables of all hosts that share a switch with the host. The argument "first" of the method
 // "change" is true if the manager knew no addresses or endpoint names of this host before the
-// change. If "first" is true, the limit changesMax does not delay the change, because such a change
-// occurs only once per host.
+// change. The limit changesMax does not delay a change for which "first" is true, because such a
+// change occurs only once per host.
 func (m *Manager) change(h *HostState, first bool) {
 	h.first = h.first || first
 	if !h.changed {

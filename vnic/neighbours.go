@@ -7,7 +7,7 @@ import (
 )
 
 // Neighbours maps IP addresses to MAC addresses. A port learns which MAC address belongs to an IP
-// address from ARP messages and neighbour advertisements. From its Neighbours, a port answers the
+// address from ARP messages and neighbour advertisements. A port uses its Neighbours to answer the
 // ARP and neighbour requests of its own device, so that the port need not send these requests to
 // all members of the switch.
 type Neighbours struct {

@@ -148,9 +148,9 @@ func (p *PathSearch) Doubt(now mono.Time) {
 }
 
 // The caller calls Check when the operating system has no buffer space for packets. Check makes the
-// search test by one small probe whether the other host is reachable. If this probe has no answer
-// after 100 ms, the search probes the size in use. Check has no effect while a probe of the size in
-// use is unanswered.
+// search test by one small probe whether the other host is reachable. If the small probe of Check
+// has no answer after 100 ms, the search probes the size in use. Check has no effect while a probe
+// of the size in use is unanswered.
 func (p *PathSearch) Check(now mono.Time) {
 	if p.rounds == 0 && !p.check && !p.checked && now < p.due {
 		p.check, p.usual, p.due = true, p.due, now

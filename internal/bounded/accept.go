@@ -51,8 +51,8 @@ const (
 	// Listener is about to close.
 	toldTime = 20 * time.Millisecond
 	// tellingMax is the largest number of connections to which the Listener writes the reason at the
-	// same time. While tellingMax connections are getting the reason, the Listener closes a further
-	// connection without it.
+	// same time. While the Listener writes the reason to tellingMax connections, it closes further
+	// connections without writing the reason.
 	tellingMax = 32
 	// If accepting a connection fails, for example because the process has no free file descriptor,
 	// the Listener tries again after retryTime.
@@ -253,8 +253,8 @@ func (g *Guest) Proven() bool {
 }
 
 // OnLeave registers the function fn, which is called once, after the program or the Listener has
-// closed the connection. If the connection was already closed, OnLeave returns false and fn will
-// never be called; otherwise OnLeave returns true. CloseAll does not call fn. A second call of
+// closed the connection. OnLeave returns true, or false if the connection was already closed. If
+// OnLeave returns false, fn will never be called. CloseAll does not call fn. A second call of
 // OnLeave replaces the function.
 func (g *Guest) OnLeave(fn func()) bool {
 	g.of.lock.Lock()

@@ -32,9 +32,9 @@ type Holder struct {
 }
 
 // NewBound makes a Bound with the limit "most". If a Holder holds at most the amount "free" (an
-// argument of NewBound), this amount does not count towards the limit. The small amounts of many
-// Holders therefore cannot use up the limit. Both arguments have the unit of the resource, and
-// "most" must be at most 1<<61.
+// argument of NewBound), this amount does not count towards the limit. However many Holders a host
+// has, their amounts of at most "free" cannot use up the limit. Both arguments have the unit of the
+// resource, and "most" must be at most 1<<61.
 func NewBound(most, free int64) Bound { return Bound{most: most, free: free} }
 
 // Enter makes h a Holder of the named host. If h already belongs to a different host, Enter moves

@@ -236,7 +236,7 @@ func (p *Policy) Calm() bool {
 // Since returns the time at which the thread began its present wait for work.
 func (p *Policy) Since() mono.Time { return p.since }
 
-// Empty returns what the thread must do after a poll that found no work.
+// Empty returns the thread's next action after a poll that found no work.
 func (p *Policy) Empty(now mono.Time) Action {
 	if p.mode == Event {
 		return Sleep

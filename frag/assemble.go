@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// The methods Add, AddLanded and BeginLanded return the errors below, ErrKind or ErrBounds, without
-// wrapping them.
+// The methods Add, AddLanded and BeginLanded return one of the errors below, ErrKind or ErrBounds,
+// and do not wrap the error.
 var (
 	// ErrMismatch means that the fragment size, the tag or the chunk sizes in a chunk's header differ
 	// from those of earlier chunks of the same fragment.
@@ -25,9 +25,9 @@ var (
 	// PoolConfig. After ErrBudget, the caller may repeat the call of Add with the same packet later.
 	ErrBudget = errors.New("frag: reassembly memory exhausted")
 	// ErrShare is an ErrBudget that the peer itself has caused, so that it would not help to free
-	// memory of other peers. There are three causes: the peer has reached PeerBytesMax; it has
-	// reached its limit on memory whose bytes have not arrived; or it has sent a chunk that ends too
-	// far beyond the bytes of its fragment that have arrived.
+	// memory of other peers. An ErrShare means that the peer has reached PeerBytesMax or its limit on
+	// unfilled memory (see emptyPart), or that the chunk ends too far beyond the received bytes of its
+	// fragment.
 	ErrShare = fmt.Errorf("%w by the peer itself", ErrBudget)
 )
 
@@ -57,17 +57,17 @@ type Assembler struct {
 	*tally            // nil before the first chunk
 }
 
-// The type "tally" contains what an Assembler counts of its fragments. The first chunk of a peer
-// allocates it.
+// The type "tally" holds the counts of an Assembler's unfinished fragments. It is allocated at the
+// first chunk of a peer.
 type tally struct {
 	activeBytes int64
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
-	// The field "favourite" of a tally is the fragment that has last been given memory of the reserve
-	// of PeerBytesMax (the last FragBytesMax bytes below PeerBytesMax) by a chunk in order. This
-	// fragment may grow there also by a chunk out of order, until the fragment has ended.
+	// The field "favourite" of a tally is the fragment that has last begun or grown in the reserve of
+	// PeerBytesMax (its last FragBytesMax bytes) by a chunk in order. Until the favourite fragment
+	// ends, it may grow in the reserve even by a chunk out of order.
 	favourite *Message
-	// allowanceBytes is the number of bytes by which the memory that is allocated for the peer's
-	// fragments, and not yet filled by chunks, may exceed a constant.
+	// allowanceBytes is the number of bytes by which the peer's unfilled memory (see emptyPart) may
+	// exceed growFactor times PoolConfig.GrowBytes.
 	allowanceBytes int32
 	active         int16 // at most ActiveMax
 	starter        bool  // there is a fragment that beginStarter has begun
@@ -76,7 +76,7 @@ type tally struct {
 // Init makes the Assembler ready for a peer. Between two calls of Init, the caller must call Drop.
 func (a *Assembler) Init(pool *Pool) { *a = Assembler{pool: pool} }
 
-// The method "need" allocates the counts of the Assembler, unless it has them.
+// The method "need" allocates the Assembler's tally, unless the Assembler already has one.
 func (a *Assembler) need() {
 	if a.tally == nil {
 		a.tally = new(tally)
@@ -118,11 +118,11 @@ func (a *Assembler) ArrivedBytes() int64 {
 // ErrBudget and ErrSlot mean that the peer violates the protocol.
 //
 // The last FragBytesMax bytes below each memory limit (BytesMax and PeerBytesMax) are reserved for
-// fragments whose packets arrive in order. A fragment may begin or grow in the reserved memory only
-// by a packet that arrives in order. A fragment that has grown there in order may grow on by a
-// packet that arrives out of order. Without reserved memory, fragments that begin after a
-// lost packet could take all memory, so that the receiver would refuse the retransmission of the
-// lost packet for ever.
+// fragments whose packets arrive in order. A fragment may begin in the reserved memory only by a
+// packet that arrives in order. A packet out of order may enlarge a fragment in the reserved memory
+// only if the fragment has begun or grown there before by a packet in order. Without reserved
+// memory, fragments that begin after a lost packet could take all memory, so that the receiver
+// would refuse the retransmission of the lost packet for ever.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
 	m, chunk, _, err := a.place(h, len(payload), inOrder, nil)
 	if err != nil {

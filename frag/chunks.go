@@ -10,9 +10,9 @@ func Chunks(sizeBytes, roomBytes uint32) uint32 {
 	return n
 }
 
-// grid is the division of a fragment into chunks. The field "first" is the length of the first
-// chunk. The field "chunk" is the length of each later chunk, except the last one, which can be
-// shorter. The lengths in the fields "first" and "chunk" are never 0.
+// grid is the division of a fragment into chunks. The field "first" of a grid is the length of the
+// first chunk. The field "chunk" of a grid is the length of each later chunk, except that the last
+// chunk can be shorter. Both lengths are never 0.
 type grid struct{ first, chunk uint32 }
 
 func gridOf(h *Header) grid { return grid{uint32(h.FirstBytes), uint32(h.ChunkBytes)} }

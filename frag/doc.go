@@ -21,9 +21,10 @@
 // panics. Decoding is canonical, which means that only one encoding of each packet is accepted.
 // Reserved fields of a packet must be zero, and the length fields must match the datagram exactly.
 //
-// A fragment that is larger than a packet is divided into chunks of equal length, except that the
-// length of the first chunk and of the last chunk can be different. The receiver has an Assembler
-// for the chunks of each peer. All Assemblers of a module take their buffers from one Pool.
+// A fragment that is larger than a packet is divided into chunks, which have equal lengths, except
+// that the first chunk and the last chunk can have other lengths. The receiver has one Assembler
+// per peer, which reassembles the chunks of this peer. All Assemblers of a module take their
+// buffers from one Pool.
 //
 //	                Add, new id              Add, last one missing         Message.Release
 //	(Pool, idle) --------------> assembling ---------------------> message ---------------> (Pool)
@@ -38,6 +39,6 @@
 // choose is bounded. A Pool limits the size of a fragment, the number of unfinished fragments of a
 // peer, and the memory for unfinished fragments of each peer and of all peers.
 //
-// Any goroutine may call the functions of package frag. Only one goroutine at a time, the one that
-// calls the module's Progress, may use a Pool, its Assemblers and its Messages.
+// The functions of package frag are safe for concurrent use. Only one goroutine at a time, the one
+// that calls the module's Progress, may use a Pool, its Assemblers and its Messages.
 package frag

@@ -58,8 +58,8 @@ func (k Kind) String() string {
 // HasSeq reports whether packets of kind k have a sequence number.
 func (k Kind) HasSeq() bool { return k == KindFrag || k == KindChunk || k == KindPack }
 
-// Flags is the third byte of a packet. All bits of Flags without a constant are reserved and must
-// be zero.
+// Flags is the third byte of a packet. All bits of Flags that have no constant below are reserved
+// and must be zero.
 type Flags uint8
 
 // The flags.

@@ -48,8 +48,8 @@ const (
 // Probe is the channel over which a Hello is sent.
 type Probe uint8
 
-// ProvenAll is the value of Hello.Proven when the command channel and the data channel are
-// validated.
+// ProvenAll is the value of Hello.Proven if the addresses of both the command channel and the data
+// channel are validated.
 const (
 	ProbeCommand Probe = 0
 	ProbeData    Probe = 1

@@ -19,8 +19,8 @@ import (
 //	|=================|================|============================================|
 //
 // The receiver may combine slices from two or more transmissions of the same datagram. Two
-// transmissions of a datagram differ only in the first 32 bytes, which are always in the same
-// slice.
+// transmissions of a datagram differ only in their first 32 bytes, and each slice contains either
+// all or none of these 32 bytes.
 
 // The constants below are sizes of Parts (slices of a datagram), in bytes.
 const (
@@ -82,7 +82,7 @@ func checkPart(p []byte) error {
 	return nil
 }
 
-// ErrParts means that there is no memory to reassemble one more datagram from slices. After
+// ErrParts means that the receiver has no memory to reassemble another datagram from slices. After
 // ErrParts, the caller may repeat the call of Add with the same Part later.
 var ErrParts = errors.New("frag: no memory for another datagram in Parts")
 
@@ -103,8 +103,8 @@ type PartPool struct {
 	ranks           [partRanks]list.List[*Parts] // the peer that entered a rank last is first
 }
 
-// partRanks is the number of ranks. A peer has less than partsMax * PartTotalMax bytes, which are
-// 2 MiB.
+// partRanks is the number of ranks. The incomplete datagrams of a peer take less than partsMax *
+// PartTotalMax bytes, which are 2 MiB.
 const partRanks = 22
 
 // NewPartPool returns a PartPool with a limit of bytesMax bytes. Slices of the next packet in
@@ -186,8 +186,8 @@ func (a *Parts) Add(h *Header, payload []byte, inOrder bool, now int64, dst []by
 	return dst, nil
 }
 
-// The method add stores those blocks (of PartGrain bytes) of a slice that had not arrived before.
-// The result of the method add is the number of stored bytes.
+// The method "add" stores those blocks (of PartGrain bytes) of a slice that had not arrived before.
+// The result of the method "add" is the number of stored bytes.
 func (p *partial) add(offset int, slice []byte) (stored int) {
 	first, last := offset/PartGrain, (offset+len(slice)+PartGrain-1)/PartGrain
 	for b := first; b < last; {
@@ -209,8 +209,8 @@ func (p *partial) add(offset int, slice []byte) (stored int) {
 	return stored
 }
 
-// The method count adds a number of bytes, which may be negative, to the bytes of the peer and of
-// the pool. Then the method count puts the peer into the rank of its present number of bytes.
+// The method "count" adds a number of bytes, which may be negative, to the bytes of the peer and of
+// the pool, and moves the peer to the rank of its new number of bytes.
 func (a *Parts) count(bytes int) {
 	a.bytes += bytes
 	a.pool.bytes += bytes
@@ -253,11 +253,11 @@ func (a *Parts) place(n seq.Num) bool {
 	return len(a.list) < partsMax || a.evict(n)
 }
 
-// The method room makes sure that the pool has memory for sizeBytes of the datagram with the
-// sequence number n, and returns false if it has not. If the pool has too little memory, the method
-// room first discards incomplete datagrams of peers in a higher rank than this peer would have with
-// the additional bytes. Then the method room discards incomplete datagrams of this peer with
-// sequence numbers above n.
+// The method "room" makes sure that the pool has memory for sizeBytes of the datagram with the
+// sequence number n, and returns false if it cannot. If the pool has too little memory, the method
+// "room" first discards incomplete datagrams of peers in a higher rank than this peer would have
+// with the additional bytes. If the pool still has too little memory, the method "room" discards
+// incomplete datagrams of this peer with sequence numbers above n.
 func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	for a.pool.bytes+sizeBytes > a.pool.bytesMax {
 		if other := a.pool.above(rankOf(a.bytes + sizeBytes)); other != nil {
@@ -269,7 +269,7 @@ func (a *Parts) room(n seq.Num, sizeBytes int) bool {
 	return true
 }
 
-// The method above returns a peer of the highest rank that has peers, or nil if no peer has a
+// The method "above" returns a peer of the highest rank that has peers, or nil if no peer has a
 // higher rank than the argument "rank".
 func (p *PartPool) above(rank int) *Parts {
 	for r := partRanks - 1; r > rank; r-- {
@@ -280,7 +280,7 @@ func (p *PartPool) above(rank int) *Parts {
 	return nil
 }
 
-// The method last returns the incomplete datagram with the highest sequence number. The list of
+// The method "last" returns the incomplete datagram with the highest sequence number. The list of
 // incomplete datagrams must not be empty.
 func (a *Parts) last() *partial {
 	last := a.list[0]
@@ -292,7 +292,7 @@ func (a *Parts) last() *partial {
 	return last
 }
 
-// The method evict discards the incomplete datagram with the highest sequence number, if this
+// The method "evict" discards the incomplete datagram with the highest sequence number, if this
 // number is above n. If no incomplete datagram has a sequence number above n, evict returns false.
 func (a *Parts) evict(n seq.Num) bool {
 	if len(a.list) == 0 {

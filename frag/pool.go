@@ -198,8 +198,9 @@ type Pool struct {
 	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
 	emptyBytes  int64 // of activeBytes, memory that no chunk has filled
 	// The field "favourite" of a Pool is the only fragment of all peers whose buffer may grow into the
-	// memory reserve of BytesMax (the last FragBytesMax bytes below BytesMax). When a fragment has
-	// ended, and nothing of this reserve is in use, the field "favourite" is nil.
+	// memory reserve of BytesMax (the last FragBytesMax bytes below BytesMax). The field "favourite"
+	// of a Pool becomes nil when a fragment ends and no part of the reserve of BytesMax is in use any
+	// more.
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message
@@ -332,8 +333,9 @@ func (p *Pool) put(m *Message) {
 	p.evict(p.cfg.BytesMax - p.activeBytes)
 }
 
-// The method "free" records that a buffer with the given number of bytes is no longer in use. If
-// nothing of the memory reserve is in use any more, no fragment keeps the right to grow into it.
+// The method "free" records that a buffer with the given number of bytes is no longer in use. If no
+// part of the reserve of BytesMax is then in use, the fragment with the right to grow into this
+// reserve loses this right.
 func (p *Pool) free(bytes int64) {
 	p.activeBytes -= bytes
 	if !p.inReserve() {

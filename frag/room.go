@@ -4,14 +4,14 @@ package frag
 // buffer of a fragment is too small for the whole fragment, the buffer is enlarged later.
 //
 // Each memory limit (BytesMax of the pool, and PeerBytesMax of each peer) has a memory reserve,
-// which is the last FragBytesMax bytes below the limit. The memory reserve is large enough to
-// complete the fragment that uses it, as soon as the fragments that need no more memory have ended.
-// Only one fragment of all peers at a time
-// (Pool.favourite) may be enlarged into the reserve of BytesMax. The reserve of PeerBytesMax
-// belongs to the peer's fragment that the next packet in sequence belongs to. A correct sender
-// sends no chunk of a fragment before all chunks of earlier fragments, so that this fragment is the
-// first unfinished one. A fragment that uses only the reserve of its peer does not keep the
-// fragments of other peers out of the reserve of BytesMax.
+// which is the last FragBytesMax bytes below the limit. Because of its memory reserve, the fragment
+// that uses the reserve can be completed as soon as other fragments that need no more memory have
+// ended. Only one fragment of all peers at a time (Pool.favourite) may be enlarged into the reserve
+// of BytesMax. The reserve of PeerBytesMax belongs to the peer's fragment that the next packet in
+// sequence belongs to. The fragment of the next packet in sequence is the peer's first unfinished
+// fragment, because a correct sender sends no chunk of a fragment before all chunks of earlier
+// fragments. A fragment that uses only the reserve of its peer does not keep the fragments of other
+// peers out of the reserve of BytesMax.
 
 // Unfilled memory is memory that is allocated for the fragments of a peer, but not yet filled by
 // received chunks. Each peer has a limit on its unfilled memory. A peer's limit on unfilled memory
@@ -39,13 +39,12 @@ func (a *Assembler) fill(m *Message, bytes int64) {
 	a.allow(allowanceFactor * bytes)
 }
 
-// The allowance of a peer (Assembler.allowanceBytes) is the number of bytes by which the memory
-// that is allocated for the peer's fragments, and not yet filled by chunks, may exceed a constant.
-// Each byte of a chunk that arrives raises the allowance by allowanceFactor, up to allowanceMax.
-// When a fragment is discarded before all of its memory is filled by chunks, the size of the
-// unfilled part is subtracted from the peer's allowance, which can become negative. A peer can
-// therefore make the module allocate at most a constant plus a multiple of the bytes that the peer
-// sends.
+// The allowance of a peer (Assembler.allowanceBytes) is the number of bytes by which the peer's
+// unfilled memory may exceed growFactor times PoolConfig.GrowBytes. Each byte of a chunk that
+// arrives raises the allowance by allowanceFactor, up to allowanceMax. When a fragment is discarded
+// before all of its memory is filled by chunks, the size of the unfilled part is subtracted from
+// the peer's allowance, which can become negative. Because of the allowance, a peer can make the
+// module allocate at most a constant plus a multiple of the bytes that the peer sends.
 const (
 	allowanceFactor = 16
 	allowanceMax    = 64 << 20
@@ -58,17 +57,17 @@ func (a *Assembler) allow(bytes int64) {
 	a.allowanceBytes = int32(min(max(int64(a.allowanceBytes)+bytes, allowanceMin), allowanceMax))
 }
 
-// The end of a chunk must not be too far ahead of the bytes of its fragment that have arrived. The
-// largest permitted end of a chunk is growFactor times the number of arrived bytes of its fragment,
-// plus aheadLeast, plus the peer's allowance (but at most aheadMost).
+// The end of a chunk must not be too far ahead of the received bytes of its fragment. The largest
+// permitted end of a chunk is growFactor times the number of arrived bytes of its fragment, plus
+// aheadLeast, plus the peer's allowance (but at most aheadMost).
 const (
 	aheadLeast = 1 << 20
 	aheadMost  = 16 << 20
 )
 
 // The method "far" reports whether a chunk of n bytes, which ends at the offset "end", is too far
-// ahead of the bytes of its fragment that have arrived. If the method "far" returns true, the
-// receiver refuses the chunk, as if it had no memory for the chunk.
+// ahead of the received bytes of its fragment. The receiver refuses a chunk that is too far ahead,
+// as if the receiver had no memory for it.
 func (a *Assembler) far(arrivedBytes int64, end uint32, n int) bool {
 	ahead := aheadLeast + int64(min(max(a.allowanceBytes, 0), aheadMost))
 	return int64(end) > growFactor*(arrivedBytes+int64(n))+ahead
@@ -82,8 +81,8 @@ func (a *Assembler) discard(m *Message) {
 	a.remove(m)
 	a.pool.put(m)
 	if owner != m {
-		// A peer that discards a fragment takes no right from another peer's fragment, which could then
-		// lose the right again and again.
+		// The discard of a fragment must not take the right to grow into the reserve of BytesMax from
+		// another peer's fragment, which could otherwise lose this right again and again.
 		a.pool.favourite = owner
 	}
 }
@@ -97,10 +96,10 @@ func (a *Assembler) addEmpty(bytes int64) {
 
 // The method "hoards" reports whether the peer exceeds the limit on allocated memory that no chunk
 // has filled. Without the limit on unfilled memory, a peer could take all reassembly memory by
-// sending only the first packets of many large fragments. Whatever a peer uses, it counts as
-// exceeding its limit on unfilled memory while the unfilled memory of all other peers exceeds half
-// of the pool's memory (not counting the memory reserve). A peer's limit on unfilled memory is at
-// most growFactor times GrowBytes plus the peer's allowance.
+// sending only the first packets of many large fragments. While the unfilled memory of all other
+// peers exceeds half of the pool's memory (not counting the memory reserve), a peer counts as
+// exceeding its limit, even if the peer has no unfilled memory. A peer's limit on unfilled memory
+// is at most growFactor times GrowBytes plus the peer's allowance.
 func (a *Assembler) hoards() bool {
 	a.need()
 	p := a.pool
@@ -150,9 +149,9 @@ func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Me
 
 // Supersede must be called after a chunk of the fragment fragID has caused ErrSlot. Supersede
 // discards the unfinished fragment in the table entry that fragment fragID needs, if the id of the
-// unfinished fragment is lower than fragID. The unfinished fragment can be discarded, because its
-// sender has completed or cancelled it: the protocol permits a sender to begin fragment n only
-// after all its fragments with ids up to n-ActiveMax have ended.
+// unfinished fragment is lower than fragID. The sender has already completed or cancelled the
+// discarded fragment, because the protocol permits a sender to begin fragment n only after all its
+// fragments with ids up to n-ActiveMax have ended.
 func (a *Assembler) Supersede(fragID uint32) {
 	if len(a.slots) == 0 {
 		return
@@ -164,8 +163,8 @@ func (a *Assembler) Supersede(fragID uint32) {
 }
 
 // The method "lack" checks an allocation of the given size, after which ofPool bytes of BytesMax
-// and ofPeer bytes of PeerBytesMax must be free. The method "lack" returns ErrBudget if the pool
-// has too little memory, and ErrShare if only the peer has.
+// and ofPeer bytes of PeerBytesMax must be free. The method "lack" returns ErrBudget if the
+// allocation would exceed BytesMax, and ErrShare if it would exceed only PeerBytesMax.
 func (a *Assembler) lack(bytes, ofPool, ofPeer int64) error {
 	switch p := a.pool; {
 	case p.activeBytes+bytes > p.cfg.BytesMax-ofPool:
@@ -199,10 +198,10 @@ func (a *Assembler) reserves(
 }
 
 // The method "favour" is called after a fragment, whose chunk has arrived in order, has got a
-// buffer. If the memory reserve of the peer's limit is then in use, the fragment gets the right to
-// grow into this reserve. If the memory reserve of BytesMax is in use, the fragment gets the right
-// to grow into that reserve, unless another fragment has this right. The fragment "leaving" (an
-// argument that may be nil) loses the right.
+// buffer. If a part of the memory reserve of PeerBytesMax is in use, the method "favour" gives the
+// fragment the right to grow into this reserve. If a part of the memory reserve of BytesMax is in
+// use, the method "favour" gives the fragment the right to grow into the reserve of BytesMax,
+// unless a fragment other than "leaving" (an argument that may be nil) has this right.
 func (a *Assembler) favour(m, leaving *Message) {
 	p := a.pool
 	if p.inReserve() && (p.favourite == nil || p.favourite == leaving) {

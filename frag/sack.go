@@ -36,8 +36,8 @@ const (
 // begins with the sequence number Header.Ack+SackAhead+Start, and contains More+1 sequence numbers.
 type SackRange struct{ Start, More uint16 }
 
-// The method "end" returns the distance of the first packet after the range from sequence number
-// Header.Ack+SackAhead, from which the field Start counts as well.
+// The method "end" returns the offset of the first packet after the range, counted from sequence
+// number Header.Ack+SackAhead as in the field Start.
 func (r SackRange) end() uint32 { return uint32(r.Start) + uint32(r.More) + 1 }
 
 // Sack is the payload of an Ack with FlagSack. A Sack reports which packets have arrived after the

@@ -1,16 +1,15 @@
 // Package hotel is a table of timers, each with a value. To start a timer, Checkin stores a value
 // (the guest) with a time-out in a free table entry (a room), and returns the room number. Checkout
 // removes a value by its room number before the time-out. Evict removes and returns values whose
-// time-out has expired. Package hotel is made for retransmission timers: the caller starts a timer
-// when it sends a packet, and stops the timer when the packet is acknowledged, which nearly always
-// happens long before the time-out.
+// time-out has expired. Package hotel is made for retransmission timers, which are started when a
+// packet is sent, and are stopped when it is acknowledged, nearly always long before the time-out.
 //
 // Package hotel has the same operations as Open MPI's opal_hotel, with the same names. Package
 // hotel differs from opal_hotel in three properties. The first difference from opal_hotel is that
 // the current time is an argument of each operation. The second difference from opal_hotel is that
 // expired values are results of Evict, without a callback. The third difference from opal_hotel is
-// that a room number contains a generation, so that the room number of a removed value never
-// matches a later value in the same room.
+// that a room number contains a generation, so that the room number of a removed value does not
+// match the next 2^32-2 values in the same room.
 //
 // # Layout
 //

@@ -16,9 +16,9 @@ type wheel struct {
 	next mono.Time
 	now  mono.Time // the latest instant seen
 
-	// The field "cur" is the current tick. No value in the hotel has a time-out that ends at a tick
-	// before the field "cur". The field "limit" is the first tick that belongs to the second timing
-	// wheel. The tick "limit" is two revolutions after the start of the current revolution.
+	// The field "cur" is the current tick. All time-outs in the hotel end at the tick "cur" or at
+	// later ticks. The field "limit" is the first tick that belongs to the second timing wheel. The
+	// tick "limit" is two revolutions after the start of the current revolution.
 	cur, limit int64
 
 	rooms  []room

@@ -39,9 +39,9 @@ func (r *Receiver) ackDue(at mono.Time) {
 	}
 }
 
-// Ripe reports whether the pending ACK covers at least two packets, and at least Rules.AckEvery/4
-// packets, so that the ACK should be sent. An ACK of a single packet, such as a request, is not
-// worth a packet of its own, because the reply can carry this ACK.
+// Ripe reports whether the pending ACK is worth sending, because it covers at least two packets and
+// at least Rules.AckEvery/4 packets. Ripe returns false for a single unacknowledged packet, such as
+// a request, because the reply to it can carry the ACK.
 func (r *Receiver) Ripe(rules *Rules) bool {
 	return r.unacked > 1 && 4*int(r.unacked) >= rules.AckEvery
 }
@@ -71,13 +71,14 @@ func (r *Receiver) Repeated(now mono.Time) (due bool) {
 func (r *Receiver) AckDue() mono.Time { return r.ackAt }
 
 // AskAck makes an ACK due after the duration d or earlier, even if all received packets are already
-// acknowledged. With AskAck, a receiver can announce new credits to the peer without waiting for a
-// packet.
+// acknowledged. A receiver that has new credits for the peer calls AskAck to announce them before
+// the next packet arrives.
 func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackDue(now.Add(d)) }
 
 // AskAckOf records that the peer has requested an ACK of all packets up to and including number n.
-// The ACK becomes due as soon as all these packets have been accepted. AskAckOf does nothing if
-// packet n was already acknowledged, or if the number n is beyond the receive window.
+// The requested ACK becomes due as soon as all packets up to and including number n have been
+// accepted. AskAckOf does nothing if packet n was already acknowledged, or if the number n is
+// beyond the receive window.
 func (r *Receiver) AskAckOf(now mono.Time, n seq.Num) {
 	switch d := n.Sub(r.next); {
 	case d >= 0 && uint32(d) < r.window:

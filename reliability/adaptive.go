@@ -95,11 +95,11 @@ const (
 	unreadLeast = 500 * time.Microsecond
 
 	// The retransmission budget limits how many packets may be retransmitted. The retransmission
-	// budget grows by one packet for each eight delivered packets. In addition, the retransmission
-	// budget grows in each round trip by eight packets plus a quarter of the packets in flight. The
-	// unused retransmission budget is limited to 64 packets plus the packets in flight. The limit on
-	// the unused budget is high enough for a retransmission of all packets in flight, if they are lost
-	// at the same time.
+	// budget grows by one packet for each eight delivered packets. At the end of each round trip, the
+	// retransmission budget grows by another eight packets plus a quarter of the packets in flight.
+	// The unused retransmission budget is limited to 64 packets plus the packets in flight. An unused
+	// retransmission budget suffices to retransmit all packets in flight if they are lost at the same
+	// time.
 	budgetUnits     = 8
 	budgetRound     = 8 * budgetUnits
 	budgetFirst     = 64 * budgetUnits

@@ -12,10 +12,11 @@ import (
 // from time to time.
 
 // The method "sample" processes a new round-trip sample of packet n. The arguments "least" and
-// "most" are a lower and an upper bound for the round trip without the packet's time in the peer's
-// receive queue. The argument "next" of the method "sample" is the next sequence number to be sent.
-// The two bounds for the round trip can be far apart if the peer's process was asleep, because the
-// peer then does not know how long the packet waited in the receive queue.
+// "most" of the method "sample" are a lower and an upper bound for the round trip, not counting the
+// time that packet n waited in the peer's receive queue. The argument "next" of the method "sample"
+// is the next sequence number to be sent. The two bounds for the round trip can be far apart if the
+// peer's process was asleep, because the peer then does not know how long the packet waited in the
+// receive queue.
 func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n, next seq.Num,
 	rules *Rules,
 ) {

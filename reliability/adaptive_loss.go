@@ -69,7 +69,7 @@ func (d *arrival) proves(p *segment) bool {
 // The method "least" estimates the shortest possible time between the transmission of a packet on a
 // channel and the receipt of its ACK. The result of the method "least" is the lowest measured round
 // trip of the given channel. If no round trip was measured on the given channel, the method "least"
-// returns the lowest round trip measured on the second channel. If no round trip was measured on
+// returns the lowest round trip of the connection's other channel. If no round trip was measured on
 // either channel, the method "least" returns ResendTimeoutMin.
 func (a *adaptive) least(c Channel) time.Duration {
 	if base := a.paths[c].base; base != 0 {

@@ -15,8 +15,8 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	done []Token,
 ) []Token {
 	before := len(done)
-	// The congestion window counts as full if its unused part is a reserve for small messages, or if
-	// only the pacer prevents the sender from filling the window.
+	// The congestion window counts as full if at most min(8, window/16) packets of it are unused, or
+	// if only the pacer prevents the sender from filling it.
 	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}
@@ -62,7 +62,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		}
 		a.cong.grow(n, s.window)
 		a.resendBudget = min(a.resendBudget+n, budgetFirst+budgetUnits*s.next.Sub(s.oldest))
-		// While packets are missing, path.wait ends a round trip: a full window permits no new packet.
+		// While packets are missing, path.wait ends a round trip even if a full window permits no packet.
 		if !a.newest.Before(a.roundEnd) || a.gaps && now.Sub(a.roundAt) > a.paths[a.lastMeasured].wait() {
 			took := now.Sub(a.roundAt)
 			a.roundEnd, a.roundAt = s.next, now

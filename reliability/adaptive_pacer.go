@@ -9,7 +9,7 @@ import (
 
 // A pacer spreads the packets of a congestion window evenly over the round trip, for example after
 // losses. At each ACK, and whenever the pacer's timer expires, the pacer permits as many new
-// packets as the path can have carried since the path became free of earlier packets.
+// packets as the path could have carried since it finished carrying all earlier packets.
 type pacer struct {
 	on    bool
 	began mono.Time     // when the path has carried all packets sent so far
@@ -29,11 +29,11 @@ const (
 )
 
 // The method "refill" computes how many new packets may be sent at the time "now". The argument
-// "next" of the method "refill" is the next sequence number to be sent. The argument "every" is the
-// time that the path takes to carry one packet, and the argument "burst" is the largest number of
-// packets that may be sent at once. If the argument "idle" is true, no packet is in flight, and the
-// pacer permits "burst" packets at once. The method "refill" reports whether a timer is needed that
-// expires at the time p.due, when the pacer permits more packets.
+// "next" of the method "refill" is the next sequence number to be sent. The argument "every" of the
+// method "refill" is the time that the path takes to carry one packet, and the argument "burst" is
+// the largest number of packets that may be sent at once. If the argument "idle" is true, no packet
+// is in flight, and the pacer permits "burst" packets at once. The method "refill" reports whether
+// a timer is needed that expires at the time p.due, when the pacer permits more packets.
 func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time.Duration) bool {
 	if !p.on || idle {
 		p.on, p.began = true, now.Add(-burst*every)

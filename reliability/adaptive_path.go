@@ -51,7 +51,7 @@ func (p *path) stale(now mono.Time) bool {
 // the estimate of the round trip is outdated.
 const staleWaits = 16
 
-// wait returns the time after the transmission of a packet from which the packet's ACK counts as
+// wait returns the time that the sender waits for the ACK of a packet before this ACK counts as
 // late.
 func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }
 

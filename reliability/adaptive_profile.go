@@ -17,7 +17,8 @@ func newAdaptive(peers int, rules *Rules) (*adaptiveShared, error) {
 	return &adaptiveShared{rules: rules, timers: timers, first: first}, err
 }
 
-// The method "begin" returns the state of a Sender that is about to send its first packet.
+// The method "begin" returns a new loss-recovery state for a Sender that is about to send its first
+// packet.
 func (shared *adaptiveShared) begin(s *Sender) *adaptive {
 	a := &adaptive{
 		shared: shared, peerDelay: s.policy.peerDelay, selective: s.selective,

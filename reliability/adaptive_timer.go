@@ -145,8 +145,8 @@ func (a *adaptive) wake(s *Sender, now, at mono.Time) {
 	a.timer, a.timerAt = room, at
 }
 
-// The method "timeout" is called at a time-out. The method "timeout" queues the oldest of those
-// packets in flight for retransmission that the peer has not refused.
+// The method "timeout" is called at a time-out. The method "timeout" queues one packet for
+// retransmission, which is the oldest packet in flight that the peer has not refused.
 func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	cause := CauseTimeout
 	a.progressAt = now

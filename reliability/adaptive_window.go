@@ -19,11 +19,12 @@ import (
 // congestion. Delay is measured similarly to the standing RTT of Copa (Arun and Balakrishnan, NSDI
 // 2018). The steps by which the congestion window changes are similar to those of Swift (Kumar et
 // al., SIGCOMM 2020). Senders that share a queue reduce their congestion windows by the same
-// factor, to somewhat below the path's capacity. After the reduction, all senders that share a
-// queue increase their congestion windows by the same step. After a reduction of the congestion
-// window, the sender paces its packets. Without pacing, the first packets of a burst would find an
-// empty queue, so that the delay measured with them would be too low. Jitter between packets
-// (path.vary) is added to the target delay, because jitter is not caused by a queue.
+// factor, so that the sum of the windows is somewhat below the path's capacity. After the
+// reduction, all senders that share a queue increase their congestion windows by the same step.
+// After a reduction of the congestion window, the sender paces its packets. Without pacing, the
+// first packets of a burst would find an empty queue, so that the delay measured with them would be
+// too low. Jitter between packets (path.vary) is added to the target delay, because jitter is not
+// caused by a queue.
 //
 // From time to time, a sender whose congestion window was full makes a dip, which is a reduction of
 // the window to a fraction for two round trips. A dip (a short reduction of the window) empties the
@@ -32,13 +33,14 @@ import (
 // outside of a dip (a short reduction of the window), it postpones its next dip by a full interval.
 //
 // The second congestion signal is loss. While the delay shows a queue, a loss rate above the usual
-// one reduces the congestion window by an eighth at most, and never below the path's capacity. If
-// the delay shows no queue, a loss rate above the usual loss rate of the path first turns on pacing
-// (see pacer). If the loss rate stays high in spite of pacing, the sender reduces the congestion
-// window. The fraction by which the window is reduced is somewhat larger than the difference
-// between the loss rate and the usual loss rate. After each reduction of the congestion window
-// because of loss, the sender measures the usual loss rate of the path. If the loss rate falls
-// after a reduction of the congestion window, the sender concludes that the window was too large.
+// loss rate of the path reduces the congestion window by at most an eighth, and never below the
+// path's capacity. If the delay shows no queue, a loss rate above the usual loss rate of the path
+// first turns on pacing (see pacer). If the loss rate stays high in spite of pacing, the sender
+// reduces the congestion window. The fraction by which the window is reduced is somewhat larger
+// than the difference between the loss rate and the usual loss rate. After each reduction of the
+// congestion window because of loss, the sender measures the usual loss rate of the path. If the
+// loss rate falls after a reduction of the congestion window, the sender concludes that the window
+// was too large.
 type congestion struct {
 	window   int32         // packets that may be in flight
 	unhalved int32         // the window before a dip; 0: no dip
@@ -66,8 +68,8 @@ type congestion struct {
 	low    [2]time.Duration
 	lowFor uint8 // elapsed rounds of the present lowRounds
 	skip   uint8 // rounds with losses caused by the previous window
-	// The field "pressed" counts consecutive round trips that were far above the target delay,
-	// although this sender had a tiny congestion window.
+	// The field "pressed" of a "congestion" counts consecutive round trips that were far above the
+	// target delay, although this sender had a tiny congestion window.
 	pressed  uint16
 	acked    int32         // packets delivered in this round
 	lost     int32         // packets found lost in this round
@@ -132,7 +134,7 @@ func (c *congestion) target(base, jitter time.Duration, rules *Rules) time.Durat
 }
 
 // The method "grow" counts delivered packets. In slow start, the method "grow" increases the
-// congestion window by the number of delivered packets, but to at most "most" packets.
+// congestion window by the number of delivered packets, but never above the argument "most".
 func (c *congestion) grow(packets int32, most uint32) {
 	c.acked += packets
 	if c.slow && c.limited && !c.flooded() {
@@ -279,7 +281,7 @@ func (c *congestion) press(goal time.Duration) {
 }
 
 // The method "drain" reduces the congestion window to the number of packets that the path can have
-// in transit without a queue, but to at least "least" packets.
+// in transit without a queue, but never below the argument "least".
 func (c *congestion) drain(least int32) {
 	c.shrink(max(int32(int64(c.window)*int64(c.base+delayNoise)/int64(c.least)), least))
 	c.peak = c.window // as much as the path holds

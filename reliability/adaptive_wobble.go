@@ -2,11 +2,11 @@ package reliability
 
 import "time"
 
-// wobble counts turns, which are the rounds in which the lowest round trip begins to fall after a
-// rise, or to rise after a fall. A round is the time of about one round trip. A round has a turn if
-// its lowest round trip has clearly fallen after a clear rise in the previous round, or has clearly
-// risen after a clear fall. While a queue fills or drains, the lowest round trip changes in the
-// same direction for several rounds. If a program on the path, such as a tunnel in user space, is
+// The type "wobble" measures how often the lowest round trip changes between rising and falling. A
+// round is the time of about one round trip. A round has a turn if its lowest round trip has
+// clearly fallen after a clear rise in the previous round, or has clearly risen after a clear fall
+// in the previous round. While a queue fills or drains, the lowest round trip changes in the same
+// direction for several rounds. If a program on the path, such as a tunnel in user space, is
 // scheduled irregularly, the lowest round trip moves up and down from round to round.
 type wobble struct {
 	latest time.Duration // the least round trip of the latest round; 0: unknown
@@ -32,8 +32,8 @@ const (
 // method "round" is 0 if no round trip was measured in the past round. The argument "packet" of the
 // method "round" is the time that the path takes to carry one packet. Changes of the lowest round
 // trip by at most wobbleTurn plus the time of two packets are ignored. The argument "steady" of the
-// method "round" says whether the congestion window was not reduced in the past round. A round with
-// a reduction of the congestion window is not counted, because the reduction by itself changes the
+// method "round" is false if the congestion window was reduced in the past round. A round with a
+// reduction of the congestion window is not counted, because the reduction by itself changes the
 // round trip.
 func (w *wobble) round(least, packet time.Duration, steady bool) {
 	if least == 0 || !steady {

@@ -11,24 +11,24 @@ import (
 // its peers. Together, the credits of all peers take at most as many buffer slots as the receive
 // capacity has.
 //
-// Three things limit the credits of a peer: the credits that it has earned by use, its equal share
-// of the receive capacity, and the free credits. The receive capacity is shared equally among the
-// hosts with active peers, and each host's share is shared equally among its active peers
+// The credits of a peer are limited by the credits that the peer has earned by use, by its equal
+// share of the receive capacity, and by the free credits. The receive capacity is shared equally
+// among the hosts with active peers, and each host's share is shared equally among its active peers
 // (hosts.go). A peer gets more than its equal share only if every other peer has either all credits
-// that it needs or its own equal share. In addition, credits beyond a peer's equal share must leave
-// an eighth of the receive capacity free, for peers that become active later. A peer that has not
-// earned credits yet gets at most a quarter of the free credits, and less if there are more than
-// four peers. When a peer joins and the equal share of each peer becomes smaller, credits that were
-// already granted are not revoked. A peer that has more credits than its equal share gets no new
-// credits until it has used up the difference. Even if no credits are free, each peer has one
-// credit, so that no peer waits for ever.
+// that it needs or its own equal share. Credits beyond a peer's equal share must leave an eighth of
+// the receive capacity free, for peers that become active later. A peer that has not earned credits
+// yet gets at most a quarter of the free credits, and less if there are more than four peers. When
+// a peer joins and the equal share of each peer becomes smaller, credits that were already granted
+// are not revoked. A peer that has more credits than its equal share gets no new credits until it
+// has used up the difference. Even if no credits are free, each peer has one credit, so that no
+// peer waits for ever.
 //
 // A peer's credits expire some time after the latest increase of its credit limit. When a peer's
-// credits expire, this peer keeps a few of them, and the pool can grant the rest to its fellow
-// peers. A sender gives up its expired credits (Sender.Rest) before the receiver grants these
-// credits to a second sender. Because credits expire, the receiver regains the credits of idle,
-// slow and dead peers without a message from them. A peer that becomes active again after a pause
-// keeps its earned credits.
+// credits expire, this peer keeps a few of them, and the pool can grant the rest to other peers. A
+// sender gives up its expired credits (Sender.Rest) before the receiver grants these credits to
+// other senders. Because credits expire, the receiver regains the credits of idle, slow and dead
+// peers without a message from them. The expiry of a peer's credits does not reduce the peer's
+// earned credits.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //
@@ -59,7 +59,7 @@ const (
 	// considers the peer's credits expired.
 	creditLapse = 2 * creditLease
 	// If a peer uses less than a quarter of its earned credits in an interval of the length
-	// creditPeriod, it loses half of its earned credits.
+	// creditPeriod, it loses half of its earned credits, unless its credits have expired.
 	creditPeriod = 200 * time.Millisecond
 	// spareShare is a divisor. The last capacity/spareShare free buffer slots are never granted to
 	// peers that already have their equal shares.

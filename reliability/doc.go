@@ -27,8 +27,9 @@
 //
 // A policy (policy.go) decides which packets are retransmitted, and when to retransmit them. There
 // are two policies, "usnic" and "adaptive". The send window, the credits and the retransmission
-// list are the same in all profiles. A Sender gets its policy from Recovery.Join. On a network that
-// loses no packets, a Sender has no policy, and merely counts its packets (counted.go).
+// list work in the same way in all profiles. A Sender gets its policy from Recovery.Join. On a
+// network that loses no packets, a Sender has no policy, and merely counts its packets
+// (counted.go).
 //
 //	               usnic, lossless (usnic.go)          adaptive (adaptive*.go)
 //	hotel          a room for each posted segment      a room for each Sender
@@ -75,6 +76,6 @@
 //	policy.go            interface of a profile to a Sender
 //	profile.go           interface of a profile to a module
 //
-// No type of this package is safe for concurrent use. Only one goroutine at a time may use a module
-// and its objects.
+// No type of this package is safe for concurrent use. Only one goroutine at a time may use the
+// Senders, the Receivers and the other objects of a module.
 package reliability

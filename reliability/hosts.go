@@ -15,7 +15,7 @@ type hosts struct {
 	further int // active peers, not counting one for each host
 }
 
-// The type "host" contains what the pool knows of one host. A peer is active if its credits have
+// The type "host" is the pool's record of one host with peers. A peer is active if its credits have
 // not expired.
 type host struct {
 	name   string
@@ -61,7 +61,7 @@ func (h *hosts) wakes(r *Receiver) {
 	}
 }
 
-// The method "rests" counts a peer as no longer active.
+// The method "rests" subtracts a peer from the count of its host's active peers.
 func (h *hosts) rests(r *Receiver) {
 	if r.host == nil {
 		return

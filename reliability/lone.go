@@ -9,13 +9,13 @@ import (
 
 // A lone reply is a packet that carries both data and the first ACK of a request, and is the only
 // packet in flight of its sender. An immediate ACK of a lone reply would usually need a packet
-// without data, which would wake a process. The receiver of a lone reply is allowed to delay its
-// ACK until the next request can carry it. Because the ACK of a lone reply may be delayed, the
-// sender of the lone reply uses a longer time-out. The longer time-out of a lone reply does not
-// slow down loss recovery. When a lone reply is lost, the ACK of the request is lost with it, so
-// that the peer retransmits the request after the ordinary time-out. When the request arrives a
-// second time, the sender of the lone reply concludes that the reply was lost, and retransmits the
-// reply.
+// without data, which would wake the process that has sent the reply. The receiver of a lone reply
+// is allowed to delay its ACK until the next request can carry it. Because the ACK of a lone reply
+// may be delayed, the sender of the lone reply uses a longer time-out. In spite of the longer
+// time-out, the loss of a lone reply is detected after an ordinary time-out. When a lone reply is
+// lost, the ACK of the request is lost with it, so that the peer retransmits the request after the
+// ordinary time-out. When the request arrives a second time, the sender of the lone reply concludes
+// that the reply was lost, and retransmits the reply.
 //
 //	peer    request -->            request + ACK -->             request -->        copy -->
 //	sender           <-- answer                     <-- answer        lost <-- answer     <-- answer
@@ -46,17 +46,17 @@ func (r *Receiver) AcceptLone(now mono.Time, n seq.Num, holds bool, rules *Rules
 // only a delayed ACK is pending, the program may sleep.
 func (r *Receiver) AckLater() bool { return r.ackLater }
 
-// Answers reports whether the pending ACK is the first ACK of a packet with an ordinary time-out,
-// which the peer would otherwise soon retransmit.
+// Answers reports whether the pending ACK is the first ACK of a packet that has an ordinary
+// time-out, so that the peer will soon retransmit this packet if no ACK arrives.
 func (r *Receiver) Answers() bool { return r.ackNews && !r.patient }
 
 // MayBePatient reports whether a packet that is sent on channel c at the time "now" is allowed to
 // be a lone reply (a packet whose ACK the peer may delay). A lone reply is allowed only if no other
-// packet is in flight, and if the round trip was measured recently. A further condition for a lone
-// reply is that packets were sent recently, because only then is the peer's next request likely to
-// arrive before the delayed ACK is due. A packet of sizeBytes can be a lone reply only if the
-// windows and credits then still permit one more packet, so that this packet need not wait for the
-// delayed ACK.
+// packet is in flight, and if the round trip was measured recently. A lone reply is also allowed
+// only if packets were sent recently, because otherwise the peer's next request probably arrives
+// after the delayed ACK is due. A packet of sizeBytes can be a lone reply only if the windows and
+// credits permit one more packet after it, because the next packet would otherwise have to wait for
+// the delayed ACK.
 func (s *Sender) MayBePatient(now mono.Time, c Channel, sizeBytes int) bool {
 	a := s.policy.adaptive
 	return a != nil && s.oldest == s.next && a.paths[c].srtt != 0 &&

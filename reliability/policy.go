@@ -9,8 +9,8 @@ import (
 
 // The type "policy" connects a Sender with the loss recovery of its profile. A policy decides when
 // a packet is retransmitted. The policy of a Sender also decides how many packets may be in flight,
-// but never more than the send window and the credits permit. The state that all Senders of a
-// module share is in their Segments.
+// but never more than the send window and the credits permit. The type Segments holds the
+// loss-recovery state that all Senders of a module share.
 type policy struct {
 	// The field "adaptive" is nil in the profiles usnic and lossless, and before the Sender's first
 	// packet (see begin).

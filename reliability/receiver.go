@@ -269,7 +269,8 @@ const earnedFirst = 32
 // Grant recomputes the peer's credits, and returns how many packets the peer may send after the
 // last packet that was received in order. Whenever the peer has used a quarter of its earned
 // credits, Grant doubles the earned credits. If the peer uses less than a quarter of its earned
-// credits in an interval of the length creditPeriod, Grant halves the peer's earned credits.
+// credits in an interval of the length creditPeriod, Grant halves the peer's earned credits, unless
+// the peer's credits have expired.
 func (r *Receiver) Grant(c *Credits) uint16 {
 	if r.departed {
 		return uint16(min(max(r.told.Sub(r.next), 0), 1<<16-1))

@@ -65,18 +65,18 @@ type Rules struct {
 	Congestion string
 	// InitialWindow is the initial congestion window in packets, at least 2.
 	InitialWindow int
-	// TargetDelay is the round trip above which the congestion window is reduced, with two exceptions.
-	// On a path with a long propagation delay, the congestion window is reduced only if the round trip
-	// is somewhat longer than the round trip with empty queues. On a path whose round trips rise and
-	// fall irregularly without a queue, the congestion window is reduced only above a round trip of up
-	// to five times TargetDelay.
+	// TargetDelay is the round trip above which the congestion window is reduced, except on long paths
+	// and on paths with irregular round trips. On a path with a long propagation delay, the congestion
+	// window is reduced only if the round trip is somewhat longer than the round trip with empty
+	// queues. On a path whose round trips rise and fall irregularly without a queue, the congestion
+	// window is reduced only above a round trip of up to five times TargetDelay.
 	TargetDelay time.Duration
 	// To detect a peer that acknowledges packets which it has not received (optimistic ACKs), the
 	// sender holds back one of WithholdEvery packets on average. The range of WithholdEvery is 16 to
 	// 1<<20. "To hold back a packet" means to give it a sequence number, but to send packets with
-	// higher sequence numbers before it. In a hundred round trips, the sender holds back at most one
-	// packet (gives it a number, but sends later packets before it). A peer that acknowledges a packet
-	// before it was sent violates the protocol.
+	// higher sequence numbers before it. In each hundred round trips, the sender holds back at most
+	// one packet (gives it a number, but sends later packets before it). A peer that acknowledges a
+	// packet before it was sent violates the protocol.
 	WithholdEvery int
 }
 

@@ -10,8 +10,8 @@ import (
 // the scoreboard). A scoreboard holds two bitmaps, each with one bit for each packet of the send
 // window. The index of a packet's bit is its sequence number modulo the length of the bitmap. With
 // the bitmaps, a search in a large send window examines 64 packets at a time. When a packet leaves
-// the send window, the Sender must remove the marks of the packet. A nil scoreboard stands for a
-// send window without marks, and can be read.
+// the send window, the Sender must remove the marks of the packet. The methods that read a
+// scoreboard accept a nil scoreboard, which stands for a send window without marks.
 type scoreboard struct {
 	// The bitmap "early" marks the packets that have arrived before a packet with a lower number. For
 	// each packet that is marked in the bitmap "early", the Sender's ring contains noToken.
@@ -56,8 +56,8 @@ func (b *scoreboard) grown(packets int, oldest, next seq.Num) *scoreboard {
 	return bigger
 }
 
-// The method "place" returns the position of the bit for sequence number n in both bitmaps: the
-// index of a 64-bit word, and the position of the bit in this word.
+// The method "place" returns the position of the bit for sequence number n in both bitmaps, which
+// is the index of a 64-bit word and the position of the bit in this word.
 func (b *scoreboard) place(n seq.Num) (word, shift uint32) {
 	return uint32(n) >> 6 & uint32(len(b.early)-1), uint32(n) & 63
 }

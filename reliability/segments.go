@@ -8,9 +8,9 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Token identifies a send segment of a module. Tokens are numbers below the count of segments that
-// was given to NewRecovery. The caller of package reliability stores the bytes of each segment
-// itself, for example in a table with the Token as index.
+// Token identifies a send segment of a module. A Token is less than the number of send segments
+// that was passed to NewRecovery. The caller of package reliability stores the bytes of each
+// segment itself, for example in a table with the Token as index.
 type Token uint32
 
 // State is the state of a send segment. The package comment has a diagram of the states.
@@ -87,8 +87,9 @@ type Segments struct {
 	head   uint32 // of the resend list
 	tail   uint32
 	count  int
-	// The state that all Senders of the module share in their recovery profile, which is either usnic
-	// (also for lossless) or adaptive. The other pointer is nil.
+	// All Senders of the module share the state of their recovery profile, to which either the pointer
+	// "usnic" (for the profiles usnic and lossless) or the pointer "adaptive" points. The other
+	// pointer is nil.
 	usnic    *usnic
 	adaptive *adaptiveShared
 }
@@ -96,8 +97,8 @@ type Segments struct {
 // Counts are the counters of the profile adaptive.
 type Counts struct {
 	// Spurious is the number of spurious retransmissions, which peers with selective ACKs report to
-	// the sender. Duplicates that the network makes of packets while packets are retransmitted are
-	// counted as spurious retransmissions as well.
+	// the sender. If the network duplicates packets while the sender retransmits packets, these
+	// duplicates count as spurious retransmissions as well.
 	Spurious uint64
 	// Throttled is the number of lost packets whose retransmission was delayed because the
 	// retransmission budget was used up.

@@ -167,8 +167,8 @@ func (s *Sender) updateSendLimit() {
 // transmission of a new packet at present.
 func (s *Sender) Open() bool { return s.next.Before(s.sendLimit) && s.bytes < s.bytesMax }
 
-// Room returns how many packets may be sent at present, without regard to their sizes. The caller
-// of Room must observe the byte limit in addition (see BoundBytes).
+// Room returns how many packets may be sent at present, without regard to their sizes. Besides the
+// result of Room, the caller must observe the byte limit (see BoundBytes).
 func (s *Sender) Room() int {
 	if s.bytes >= s.bytesMax {
 		return 0
@@ -208,10 +208,10 @@ func (s *Sender) Size() int { return int(s.window) }
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 
 // Admits reports whether the caller may call Admit. When Open returns true, the caller can reserve
-// the next sequence number for a packet that it sends later. Admits then returns true until this
-// packet is sent or the connection ends. Open possibly returns false in the meantime, because an
-// ACK can lower the byte limit, and because refused packets count as bytes in flight again when
-// they are retransmitted, or when the peer accepts one of them.
+// the next sequence number for a packet that it sends later. While a sequence number is reserved,
+// Admits returns true, unless the connection ends. Open can return false before the reserved number
+// is used, because an ACK can lower the byte limit, and because refused packets count as bytes in
+// flight again when they are retransmitted.
 func (s *Sender) Admits() bool { return s.next.Before(s.sendLimit) }
 
 // Admit gives a segment the next sequence number. The caller may call Admit only if Open has

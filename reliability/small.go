@@ -5,8 +5,8 @@ import "time"
 // The type "small" gives a peer that sends small packets more credits than the receive buffer has
 // slots for full-sized packets. In a socket's receive buffer, a datagram uses about its length plus
 // a constant overhead. A slot is the part of the receive buffer that one full-sized packet uses.
-// Half of the memory of a peer's slots covers the overhead of datagrams, and determines how many
-// packets are granted. The second half of the memory of a peer's slots covers the bytes of
+// Half of the memory of a peer's slots is for the overhead of datagrams, and determines how many
+// packets are granted. The other half of the memory of a peer's slots is for the bytes of
 // datagrams, and determines how many bytes are granted. One slot of each peer stays reserved for
 // the packet with which the peer reaches its byte limit, because this packet can be full-sized.
 //

@@ -8,11 +8,12 @@ import (
 
 // The type "stretch" gives peers with long round trips more credits than the receive buffer has
 // slots, because most of their packets are in transit. The field "drain" is an interval in which
-// the receiver is expected to empty its receive buffer at least once. At most the fraction drain /
-// round trip of the packets that a peer may send can be in the buffer at the same time. For a peer
-// whose round trip is longer than the interval "drain", only the fraction drain / round trip of the
-// peer's credits counts as buffer slots in use. If a peer's round trip is unknown or not longer
-// than the interval "drain", each of its credits counts as a whole buffer slot.
+// the receiver is expected to empty its receive buffer at least once. Of the packets that a peer
+// may send in one round trip, at most the fraction drain / round trip can be in the receive buffer
+// at the same time. For a peer whose round trip is longer than the interval "drain", only the
+// fraction drain / round trip of the peer's credits counts as buffer slots in use. If a peer's
+// round trip is unknown or not longer than the interval "drain", each of its credits counts as a
+// whole buffer slot.
 //
 //	places == packets x drain / round trip
 //
@@ -81,11 +82,12 @@ func (c *Credits) Drain() time.Duration { return c.drain }
 // trip is unknown.
 func (r *Receiver) RoundTrip(d time.Duration) { r.path = d }
 
-// The method "stretched" reports whether the peer has more credits than buffer slots. A single
-// credit that takes no buffer slot (see lapsedShare and the type "hosts") does not count.
+// The method "stretched" reports whether the peer has more credits than buffer slots. The method
+// "stretched" returns false for a peer with a single credit, even if this credit takes no buffer
+// slot (see lapsedShare and the type "hosts").
 func (r *Receiver) stretched() bool { return r.charged > max(r.booked, 1) }
 
-// Wants reports whether the peer has earned more credits than the latest Grant gave it.
+// Wants reports whether the peer has earned more credits than it got from the latest call of Grant.
 func (r *Receiver) Wants() bool { return r.wants }
 
 // The method "longer" reports whether the peer's round trip is longer than the interval "drain", so

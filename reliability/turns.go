@@ -1,9 +1,10 @@
 package reliability
 
 // If a sender's window is slightly larger than AckEvery packets, sender and receiver can fall into
-// a stop-and-wait pattern: the sender is idle until the ACK of the whole window arrives, and the
-// receiver is idle until the packets of the next window arrive. If the receiver sends an ACK for
-// each AckEvery/2 packets, the sender can send while the receiver processes earlier packets.
+// a stop-and-wait pattern. In the stop-and-wait pattern, the sender is idle until the ACK of the
+// whole window arrives, and the receiver is idle until the packets of the next window arrive. If
+// the receiver sends an ACK for each AckEvery/2 packets, the sender can send while the receiver
+// processes earlier packets.
 //
 //	takes turns   sender    |84>........|84>........     receiver   ......|84 A|.......|84 A|
 //	does not      sender    |44>|40>|44>|40>|44>|40>     receiver   ...|44 A|40 A|44 A|40 A|
@@ -15,7 +16,7 @@ package reliability
 // empty once) since its previous ACK.
 
 // The type "turns" is a receiver's state for the detection of the stop-and-wait pattern, in which
-// sender and receiver wait for each other by turns instead of working at the same time.
+// sender and receiver wait for each other alternately instead of working at the same time.
 type turns struct {
 	lulls  uint32 // the count of lulls at the latest ACK
 	waited uint8  // ACKs in a row for which the sender seems to have waited

@@ -5,10 +5,11 @@ import "gobtl/internal/seq"
 // An ACK frees the acknowledged packets and enlarges the congestion window. A peer that
 // acknowledges packets before they arrive (optimistic ACKs) could raise the rate of a sender at
 // will (Savage et al., 1999, and RFC 9000 section 21.4). To detect optimistic ACKs, the sender
-// sometimes skips a packet: it gives the packet a sequence number, but sends packets with higher
-// numbers before it (Sherwood et al., 2005). An honest receiver reports the skipped packet as
-// missing, and the sender then sends this packet as if it were a retransmission. A peer that
-// acknowledges a packet that was not sent yet violates the protocol.
+// sometimes skips a packet, which means that the sender gives the packet a sequence number but
+// sends packets with higher numbers before it (Sherwood et al., 2005). An honest receiver reports
+// the skipped packet as missing, which makes the sender transmit this packet for the first time, in
+// the same way as a retransmission. A peer that acknowledges a packet that was not sent yet
+// violates the protocol.
 //
 //	admitted   1 .. n-1   n          n+1 ..
 //	on wire    sent       withheld   sent    --> the peer reports a gap at n --> n is sent

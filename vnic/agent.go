@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// AgentConfig holds the identity of an agent, the name of its manager, and the addresses of its
-// host.
+// AgentConfig holds the names of an agent's host and manager, the instance number of the agent, and
+// the addresses of the host.
 type AgentConfig struct {
 	Host     string // this host's name in the manager's file
 	Manager  string // the name of the only manager that is obeyed
@@ -90,7 +90,8 @@ type Outgoing struct {
 	Data []byte
 }
 
-// An agent sends at most trapsMax traps in each period of the length trapWindow (4.096 us * 2^18).
+// An agent sends at most trapsMax traps in each interval of the length trapWindow (4.096 us * 2^18,
+// about 1.07 s).
 const (
 	trapsMax   = 4
 	trapWindow = 4096 * (1 << responseTimeCode) * time.Nanosecond
@@ -130,11 +131,11 @@ func (a *Agent) Lease(now mono.Time) (Lease, bool) {
 }
 
 // Refused returns the reason why the manager does not accept this host, or StatusOK. StatusInvalid
-// means that the manager's file does not name the host. StatusBusy means that a different host,
-// which uses the name or an address of this host, is connected to the manager. StatusUnproven means
-// that the manager could not verify the addresses that this host has registered. StatusVersion
-// means that the manager and this host use different methods to verify addresses. StatusOK means
-// that no manager has refused this host.
+// means that the manager's configuration file does not name the host. StatusBusy means that a
+// different host, which uses the name or an address of this host, is connected to the manager.
+// StatusUnproven means that the manager could not verify the addresses that this host has
+// registered. StatusVersion means that the manager and this host use different methods to verify
+// addresses. StatusOK means that no manager has refused this host.
 func (a *Agent) Refused() Status {
 	if a.holder > 0 {
 		return StatusOK
@@ -173,8 +174,8 @@ func (a *Agent) Connect(conn int) {
 }
 
 // Disconnect tells the agent that the connection with the number "conn" has ended. A disconnection
-// does not change the ports. The manager's lease stays valid until the lease expires, so that a
-// manager that reconnects before this time still has the lease.
+// does not change the ports. Disconnect does not end the lease of the manager, so that a manager
+// that connects again before the lease expires still has the lease.
 func (a *Agent) Disconnect(conn int) {
 	delete(a.keys, conn)
 	a.conns = slices.DeleteFunc(a.conns, func(c int) bool { return c == conn })

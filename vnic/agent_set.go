@@ -53,9 +53,8 @@ func (a *Agent) set(now mono.Time, conn int, m *Message) (Status, []byte) {
 }
 
 // setLease grants the lease to a manager if no other manager holds an unexpired lease. A restarted
-// manager counts as a different manager, and does not hold the lease of its earlier run. If a
-// manager has lost its connection and connects again before its lease expires, the manager still
-// holds the lease.
+// manager counts as a different manager, and does not hold the lease of its earlier run. The end of
+// the connection to a manager does not end the manager's lease.
 func (a *Agent) setLease(now mono.Time, conn int, data []byte) (Status, []byte) {
 	l, err := ParseLease(data)
 	if err != nil || l.Manager != a.cfg.Manager {
@@ -97,7 +96,8 @@ func (a *Agent) setLIDs(m *Message) Status {
 
 // keepLIDs merges the new table of LIDs, "list", with the old table. If the new table has no
 // addresses for a host, keepLIDs copies the host's addresses from the old table. keepLIDs copies
-// the old addresses of a host only if the new table has none of them for a different host.
+// the old addresses of a host only if none of these addresses belongs to a different host in the
+// new table.
 func keepLIDs(list, old []LIDEntry) []LIDEntry {
 	kept := make([]LIDEntry, 0, len(list))
 	told := make(map[endpointName]bool)

@@ -3,7 +3,8 @@ package vnic
 import "fmt"
 
 // The constants below are sizes in bytes. MACEntriesPerMsg, MACsPerMsg and MembersPerMsg are the
-// largest numbers of table rows, one for each kind of table, that fit in one management message.
+// largest numbers of MAC table rows, of MAC addresses and of LIDs that fit in one management
+// message.
 const (
 	macHeaderBytes    = 8
 	macEntryBytes     = 16
@@ -26,8 +27,9 @@ func malformed(what string, n int) error {
 	return fmt.Errorf("%w: %s of %d bytes", ErrAttribute, what, n)
 }
 
-// AppendClassPortInfo appends the capabilities of an agent. The capabilities are the support of
-// traps, the largest number of ports, and the response time code (4.096 us * 2^18).
+// AppendClassPortInfo appends the attribute with the capabilities of an agent to b. The
+// capabilities of an agent are the support of traps, the largest number of ports, and the response
+// time code, which stands for 4.096 us * 2^18.
 func AppendClassPortInfo(b []byte) []byte {
 	b = append(b, mgmtBaseVersion, mgmtClassVersion)
 	b = be.AppendUint16(b, classPortMaskBits)
@@ -43,8 +45,8 @@ type MACEntries struct {
 	Rows   []MACEntry
 }
 
-// Append appends the encoded bytes of the attribute to b. The field Rows must have at most
-// MACEntriesPerMsg elements.
+// Append appends the encoded MACEntries to b. The field Rows must have at most MACEntriesPerMsg
+// elements.
 func (a *MACEntries) Append(b []byte) []byte {
 	b = be.AppendUint16(b, a.Offset)
 	b = be.AppendUint16(b, a.Num)
@@ -86,8 +88,7 @@ type MACList struct {
 	MACs                          []MAC // empty in a Get
 }
 
-// Append appends the encoded bytes of the attribute to b. The field MACs must have at most
-// MACsPerMsg elements.
+// Append appends the encoded MACList to b. The field MACs must have at most MACsPerMsg elements.
 func (a *MACList) Append(b []byte) []byte {
 	b = be.AppendUint16(b, a.Start)
 	b = be.AppendUint16(b, a.Num)
@@ -163,7 +164,7 @@ const (
 	optAll = optCut | optLearning | optFlood | optSuppress
 )
 
-// Append appends the encoded bytes of the attribute to b.
+// Append appends the encoded Options to b.
 func (o *Options) Append(b []byte) []byte {
 	var flags byte
 	for _, f := range []struct {
@@ -198,7 +199,7 @@ func ParseOptions(b []byte) (o Options, err error) {
 	return o, nil
 }
 
-// AppendMembers appends at most MembersPerMsg LIDs to b.
+// AppendMembers appends a part of a switch's list of members, at most MembersPerMsg LIDs, to b.
 func AppendMembers(b []byte, lids []uint32) []byte {
 	for _, l := range lids {
 		b = be.AppendUint32(b, l)
@@ -238,7 +239,7 @@ var errorCounters = []Counter{
 	RxDropState, RxLogic, reserved,
 }
 
-// AppendSummary appends the summary counters of a port.
+// AppendSummary appends the attribute with the summary counters of a port to b.
 func AppendSummary(b []byte, vesw uint16, port uint32, c *Counts) []byte {
 	return appendCounters(b, vesw, port, c, summaryCounters, summaryBytes)
 }

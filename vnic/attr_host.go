@@ -45,8 +45,8 @@ func (w *Ways) append(b []byte) []byte {
 
 func appendName(b, name []byte) []byte { return append(append(b, byte(len(name))), name...) }
 
-// The type "cursor" reads a list of endpoint names. The field "bad" becomes true when the list ends
-// before the last expected name.
+// The type "cursor" decodes a list of endpoint names. The field "bad" of a cursor becomes true if
+// the encoded list ends before the last expected name.
 type cursor struct {
 	b   []byte
 	bad bool
@@ -98,8 +98,8 @@ type Registration struct {
 
 const portMapBytes = 32
 
-// Append appends the encoded bytes of the attribute to b. Append truncates the fields Host and
-// Manager to HostNameBytesMax bytes.
+// Append appends the encoded Registration to b. Append truncates the fields Host and Manager to
+// HostNameBytesMax bytes.
 func (r *Registration) Append(b []byte) []byte {
 	b = be.AppendUint64(b, r.Instance)
 	b = append(b, r.Ports[:]...)
@@ -148,7 +148,7 @@ type Lease struct {
 	LID      uint32 // LID of the host that receives the lease
 }
 
-// Append appends the encoded bytes of the attribute to b.
+// Append appends the encoded Lease to b.
 func (l *Lease) Append(b []byte) []byte {
 	b = be.AppendUint64(b, l.Instance)
 	b = be.AppendUint32(b, l.Ms)

@@ -4,7 +4,8 @@ package vnic
 type Counter uint8
 
 // The counters of a port. The counters of Omni-Path's summary and error attributes come first, in
-// the order of the attributes. The counters from RxFIFO on are specific to this implementation.
+// the order of the attributes. The counter RxFIFO and all counters after it are specific to this
+// implementation.
 const (
 	TxErrors Counter = iota
 	RxErrors

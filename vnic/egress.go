@@ -79,9 +79,11 @@ func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames in
 	return e.forward(now, frame, frameBytes, frames, true)
 }
 
-// ForwardToOne works like Forward, but drops a frame that would go to all members. Such a frame
-// does not count towards the rate limit of group frames, and is counted as a frame without a
-// destination (TxDLIDZero). ForwardToOne is for answers that other members can cause.
+// ForwardToOne works like Forward, but drops a frame that would go to all members. A frame that
+// ForwardToOne drops because it would go to all members does not count towards the rate limit of
+// group frames, and is counted as a frame without a destination (TxDLIDZero). ForwardToOne is meant
+// for frames that this host sends in response to frames of other members, so that no member can
+// make this host send frames to all members.
 func (e *Egress) ForwardToOne(now mono.Time, frame []byte, frameBytes int) (d Decision) {
 	return e.forward(now, frame, frameBytes, 1, false)
 }

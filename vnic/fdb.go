@@ -27,9 +27,9 @@ type fdbValue struct {
 func (v fdbValue) owner() uint32 { return v.lid }
 
 // FDB (forwarding database) maps the source addresses of received frames to the hosts that sent the
-// frames. Entries of an FDB expire, and the number of entries is limited. In a full FDB, a new
-// entry of a host with less than an equal share of the entries replaces an entry of a host with
-// more than an equal share.
+// frames. The entries of an FDB expire, and an FDB limits the number of its entries. In a full FDB,
+// a new entry of a host with less than an equal share of the entries replaces an entry of a host
+// with more than an equal share.
 type FDB struct {
 	ageing  time.Duration
 	max     int

@@ -141,10 +141,10 @@ func (h *Header) Append(b, frame []byte) ([]byte, error) {
 
 // Parse decodes a packet with a frame of 60 bytes or more. The frame that Parse returns is a part
 // of b. Parse accepts any values of padding and ICRC, because the checksum of the underlying
-// transport protects the whole packet. Parse accepts any value of the bit for the last flit. For a
-// packet that Append cannot produce with any values of the padding, the ICRC and the last-flit bit,
-// Parse returns an error. Parse does not panic for any input. The number of the switch (VESW) that
-// Parse returns can exceed VESWMax.
+// transport protects the whole packet. Parse accepts any value of the bit for the last flit. Parse
+// does not check that the number of the switch (VESW) is at most VESWMax. Parse returns an error
+// for every other difference from the packets that Append can produce. Parse does not panic for any
+// input.
 func Parse(b []byte) (h Header, frame []byte, err error) {
 	if len(b) < HeaderBytes+TrailerBytes {
 		return h, nil, ErrShort

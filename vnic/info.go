@@ -66,7 +66,7 @@ const (
 	MTUMax = FrameBytesMax - ethBytes - vlanBytes
 )
 
-// Append appends the encoded bytes of the attribute to the slice "out".
+// Append appends the encoded VportInfo to the slice "out".
 func (p *VportInfo) Append(out []byte) []byte {
 	start := len(out)
 	out = append(out, make([]byte, VportInfoBytes)...)

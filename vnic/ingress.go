@@ -29,8 +29,8 @@ func NewIngress(fdb *FDB, near *Neighbours, guard Locker) *Ingress {
 // Tables returns the tables in use, or nil before Host.SetTables.
 func (in *Ingress) Tables() *Tables { return in.tables }
 
-// Host decodes the packets that arrive at a host and finds the port of each packet. The field
-// "ports" is indexed by the number of the virtual switch.
+// Host decodes the packets that arrive at a host and finds the port of each packet. The index of a
+// port in the field "ports" is the number of the port's virtual switch.
 type Host struct {
 	// Strangers counts the received packets that belong to no port of this host. Strangers includes
 	// invalid packets, packets from unknown senders, and packets for a switch on which this host has

@@ -93,20 +93,20 @@ type HostState struct {
 	changes int       // changes put into tables in the present window
 }
 
-// The type "report" has the addresses that a port's device reports.
+// The type "report" holds the MAC addresses of a port's device, as its host has reported them.
 type report struct {
 	macs []MAC // ascending
-	// The field "told" is true if the host has reported its addresses since this manager was started.
-	// While "told" is false, the field "macs" has the addresses that the host reported to an earlier
-	// manager.
+	// The field "told" of a report is true if the host has reported its addresses since the start of
+	// this manager. While "told" is false, the field "macs" has the addresses that the host reported
+	// to an earlier manager.
 	told bool
 	// While "told" is false, the map "by" has for each address the LID of the host from whose MAC
 	// table the manager has read the address.
 	by         map[MAC]uint32
 	generation uint16
-	// The field "since" has a claim number for each address. Claim numbers ascend in the order in
-	// which all hosts have reported their addresses. An address of a host that is not connected has no
-	// entry in "since".
+	// The field "since" of a report has a claim number for each address. Claim numbers ascend in the
+	// order in which all hosts have reported their addresses. An address of a host that is not
+	// connected has no entry in "since".
 	since map[MAC]uint64
 }
 
@@ -487,8 +487,8 @@ func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 	case r.method == MethodGet:
 		m.told(s, r, msg)
 	case r.last:
-		// A request that the agent has refused counts as acknowledged, because the agent would refuse the
-		// same request again.
+		// A request that the agent has refused counts as acknowledged and is not repeated, because the
+		// agent would refuse it again.
 		s.acked[wantKey{msg.Vport(), r.attr}] = r.content
 	}
 }

@@ -15,7 +15,7 @@ const (
 	nameModule
 )
 
-// each calls the function fn for each endpoint name in w.
+// The method "each" calls the function fn for each endpoint name in w.
 func (w *Ways) each(fn func(endpointName)) {
 	for _, n := range w.Receive {
 		fn(endpointName{nameReceive, string(n)})
@@ -43,8 +43,9 @@ func (m *Manager) forgetNames(h *HostState) {
 }
 
 // claimed reports whether a connected host other than the registering host has one of the endpoint
-// names of the registering host. The cost of a call of the method "claimed" must not depend on the
-// number of hosts, because any client, even one with unverified addresses, can cause a call.
+// names of the registering host. The running time of the method "claimed" must not depend on the
+// number of hosts, because any client, even one with unverified addresses, can make the manager
+// call this method.
 func (m *Manager) claimed(r *Registration) (yes bool) {
 	r.Ways.each(func(n endpointName) {
 		h := m.names[n]

@@ -15,9 +15,10 @@ const (
 	// proveLook is the interval at which a Station polls for proof datagrams while addresses are
 	// being verified.
 	proveLook = 2 * time.Millisecond
-	// roundsPerPass is the largest number of due rounds of a pass. The Prover has buffers for the
-	// datagrams of that many rounds, if all earlier sends are complete. A datagram without a buffer is
-	// dropped, and the next round of its verification repeats it.
+	// roundsPerPass is the largest number of verification rounds that one call of proveAll executes.
+	// The Prover has buffers for the datagrams of roundsPerPass rounds, if all earlier sends are
+	// complete. If the Prover has no buffer for a datagram, the Prover drops the datagram, which the
+	// next round of the verification sends again.
 	roundsPerPass = ProverBuffers / 2 / LanesMax
 )
 
@@ -37,9 +38,9 @@ type proving struct {
 	turn          *list.Element // in provings.rounds
 }
 
-// provings are the verifications in progress. Strangers can begin many verifications at the same
-// time, up to one for each connection of the module. The work for one datagram, and that of one
-// pass, does not depend on their number.
+// provings are the verifications in progress. Hosts that are not yet accepted can begin many
+// verifications at the same time, up to one for each connection of the module. Neither the work for
+// one proof datagram nor the work for one round depends on the number of verifications in progress.
 type provings struct {
 	byConn map[int]*proving
 	byKey  map[uint64]*proving
@@ -110,9 +111,9 @@ func (m *Manager) decided(now mono.Time, p *proving, status Status) {
 	m.answer(now, p.conn, &p.asked, &p.reg, status)
 }
 
-// proveAll handles the proof datagrams that the Prover has received, and makes the rounds that are
-// due. The rounds beyond roundsPerPass wait for the next pass. proveAll returns the number of
-// completions that the Prover has read.
+// proveAll handles the proof datagrams that the Prover has received, and executes the verification
+// rounds that are due. If more than roundsPerPass rounds are due, the remaining rounds wait for the
+// next call of proveAll. proveAll returns the number of completions that the Prover has read.
 func (m *Manager) proveAll(now mono.Time) (int, error) {
 	if m.prover == nil {
 		return 0, nil
@@ -134,7 +135,8 @@ func (m *Manager) proveAll(now mono.Time) (int, error) {
 	return n, err
 }
 
-// The method "next" returns the verification with the next round, or nil.
+// The method "next" returns the verification whose next round is due first, or nil if no
+// verification is in progress.
 func (p *provings) next() *proving {
 	if first := p.rounds.Front(); first != nil {
 		return first.Value.(*proving) //nolint:forcetypeassert // The list has nothing else.
@@ -172,10 +174,10 @@ func lacks(list []unprovenName) bool {
 	return slices.ContainsFunc(list, func(n unprovenName) bool { return n.missing() })
 }
 
-// The method "round" repeats what the verification of a registration's addresses lacks, or ends the
-// verification after proveRounds rounds. The rounds have the interval proveEvery. A request to the
-// agent is repeated only after the agent has answered it, because the connection to the agent loses
-// nothing.
+// The method "round" sends the requests and datagrams again for those addresses of a registration
+// that are not verified yet, or ends the verification after proveRounds rounds. The rounds have the
+// interval proveEvery. The method "round" repeats a request to the agent only after the agent has
+// answered the earlier request, because the connection to the agent does not lose messages.
 func (m *Manager) round(now mono.Time, p *proving) {
 	if p.rounds == proveRounds {
 		m.Stats.Unproven++
@@ -209,8 +211,8 @@ func (m *Manager) challenge(p *proving) {
 	}
 }
 
-// proofMessage handles a message from an agent whose addresses the manager is verifying, which is a
-// response to a request for proof or the answer to a proof datagram.
+// While the manager verifies an agent's addresses, proofMessage handles the agent's responses to
+// requests for proof and the agent's answers to proof datagrams.
 func (m *Manager) proofMessage(now mono.Time, p *proving, msg *Message) {
 	switch {
 	case msg.Attr != AttrProof:

@@ -132,8 +132,9 @@ func (m *Manager) compare(s *session) {
 	}
 }
 
-// The method "table" queues the messages of a table, unless the agent already has the same table. A
-// table that consists of several messages takes effect when the last message arrives.
+// The method "table" queues the messages of a table, unless the agent already has the same table.
+// If a table consists of several messages, the agent uses the new table when the last message has
+// arrived.
 func (m *Manager) table(s *session, vport uint8, attr Attribute, t table) {
 	if was, ok := s.acked[wantKey{vport, attr}]; ok && was == t.content {
 		return

@@ -9,8 +9,8 @@ import (
 )
 
 // The type "table" holds a table for an agent as a list of encoded messages that transfer the
-// table. By the content of a table, the manager finds out whether the agent already has the same
-// table.
+// table. The manager compares the field "content" of two tables to find out whether the agent
+// already has the same table.
 type table struct {
 	messages [][]byte
 	content  string
@@ -80,15 +80,15 @@ func memberMessages(lids []uint32) [][]byte {
 }
 
 // In each period of the length trapWindow, the manager puts changes of one host into the tables of
-// other hosts at most changesMax times. When a host has reached changesMax, its later changes wait
-// for the next period, and the manager then puts them into the tables together.
+// other hosts at most changesMax times. When a host has reached changesMax, the manager collects
+// the host's later changes, and puts them into the tables together in the next period.
 const changesMax = trapsMax
 
 // The method "change" requests that the changed addresses or endpoint names of a host are put into
-// the tables of all hosts that share a switch with the host. The argument "first" is true if the
-// manager knew no addresses or endpoint names of this host before the change. The limit changesMax
-// does not delay the first addresses or endpoint names of a host, because they occur only once per
-// host.
+// the tables of all hosts that share a switch with the host. The argument "first" of the method
+// "change" is true if the manager knew no addresses or endpoint names of this host before the
+// change. The limit changesMax does not delay a change for which "first" is true, because such a
+// change occurs only once per host.
 func (m *Manager) change(h *HostState, first bool) {
 	h.first = h.first || first
 	if !h.changed {
@@ -159,9 +159,9 @@ func (m *Manager) touchNear(host string) {
 // The method "reported" returns, for each address that a device on a switch has reported, the LID
 // of the host that gets the address. If two hosts report the same address, reportClaims.beats
 // decides which host gets the address. If the MAC table is too small for all addresses, the hosts
-// get the rows of the MAC table in turn, one row at a time (round robin). If the owner of an
-// address has not reported the address to this manager yet, and the manager has read the address
-// from the MAC table of a second host, the row of the address counts as a row of the second host.
+// get the rows of the MAC table in turn, one row at a time (round robin). If the manager knows an
+// address of a host only from the MAC table of a second host, the row of the address counts as a
+// row of the second host.
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil
@@ -218,8 +218,8 @@ func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	return all
 }
 
-// reportClaims holds the addresses of one port that one host has told the manager. The field "left"
-// has those addresses that Manager.reported has not examined yet.
+// reportClaims holds those addresses of one port that the manager has learned from one host. The
+// field "left" of a reportClaims has those addresses that Manager.reported has not examined yet.
 type reportClaims struct {
 	*report
 	lid    uint32
@@ -228,8 +228,8 @@ type reportClaims struct {
 	served bool // the teller has got a row in the present round
 }
 
-// claimsOf returns the addresses of a port's report, grouped by the host that has told the manager
-// the address.
+// claimsOf returns the addresses of a port's report, grouped by the host from which the manager has
+// learned the address.
 func claimsOf(lid uint32, r *report) []reportClaims {
 	if r.told {
 		return []reportClaims{{report: r, lid: lid, teller: lid, left: r.macs}}

@@ -46,9 +46,9 @@ func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
 	default:
 		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
 	}
-	// The MAC table of this host can contain addresses that hosts reported to an earlier manager. The
-	// manager reads the host's MAC table if a host on the switch has not yet reported its addresses to
-	// this manager, and if this manager has not sent the table itself.
+	// The MAC table of a host can contain addresses that hosts reported to an earlier manager. The
+	// manager reads the host's MAC table if a host on the same switch has not yet reported its
+	// addresses to this manager, unless this manager itself has sent the table.
 	_, sent := s.acked[wantKey{vport, AttrMACEntries}]
 	w, ok := m.wantedPort(s.host.Name, vport)
 	if ok && !sent && w.info.VESW == info.VESW && info.MACDigest != 0 &&
@@ -83,9 +83,9 @@ const pagesAgainMax = 8
 
 // toldAddresses handles one message with a part of a device's addresses. The manager uses a
 // device's list of addresses only after the last message of the list. If the list changes between
-// two messages, the manager requests the list from the beginning, at most pagesAgainMax times.
-// The manager refuses a list if a message other than the last has room for more addresses.
-// toldAddresses ignores addresses of ports that the plan does not have.
+// two messages, the manager requests the list from the beginning, at most pagesAgainMax times. The
+// manager refuses a list if a message other than the last has room for more addresses.
+// toldAddresses ignores the addresses of a port that is not in the plan.
 func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) bool {
 	if !m.plan.hasPort(s.host.Name, vport) { // the plan has changed since the request
 		delete(s.pages, vport)
@@ -137,7 +137,8 @@ type rowsTold struct {
 // toldRows handles one message with a part of a host's MAC table. If the address of a row is not in
 // the plan, toldRows assumes that the row's host reported this address to an earlier manager. The
 // manager takes at most MACEntriesMax rows with unplanned addresses from the MAC table of one port.
-// A message with fewer rows than the manager has requested is the last.
+// If a message has fewer rows than the manager has requested, it is the last message of the MAC
+// table.
 func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	ask, _ := ParseMACEntries(asked) // request of this manager
 	a, err := ParseMACEntries(data)
@@ -177,9 +178,9 @@ func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
 	return true
 }
 
-// add adds an address to the report of a host that has not reported yet. The argument "by" is the
-// LID of the host whose MAC table contains the address. The method "add" reports whether the
-// address is new.
+// The method "add" adds an address to the report of a host that has not reported its addresses yet,
+// and returns true if the address is new. The argument "by" of the method "add" is the LID of the
+// host whose MAC table contains the address.
 func (r *report) add(mac MAC, by uint32) bool {
 	at, has := slices.BinarySearch(r.macs, mac)
 	if has || r.told || len(r.macs) >= listMax {
@@ -257,7 +258,7 @@ func (m *Manager) claimsChanged(h *HostState) {
 const trapsHeard = 2 * trapsMax
 
 // trap records a received trap, and requests from the agent the state that has changed according to
-// the trap. trap requests nothing about ports that the plan does not have.
+// the trap. The method "trap" sends no request for a port that is not in the plan.
 func (m *Manager) trap(now mono.Time, s *session, msg *Message) {
 	t, err := ParseTrap(msg.Data)
 	if err != nil {

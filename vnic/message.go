@@ -43,7 +43,7 @@ func (m Method) String() string {
 	return fmt.Sprintf("Method %#x", uint8(m))
 }
 
-// Status is the result of a request, which the response contains.
+// Status is the result of a request, and is contained in the response to the request.
 type Status uint16
 
 // The values of Status.
@@ -60,7 +60,7 @@ const (
 // Attribute is the kind of data in a message.
 type Attribute uint16
 
-// The attributes. The attributes from AttrRegister on are not in Omni-Path.
+// The attributes. AttrRegister and the attributes after it do not exist in Omni-Path.
 const (
 	AttrClassPortInfo Attribute = 0x01
 	AttrVportInfo     Attribute = 0x11

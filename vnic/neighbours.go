@@ -6,10 +6,10 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Neighbours maps IP addresses to MAC addresses. A port learns the pairs of addresses from ARP
-// messages and neighbour advertisements. With Neighbours, a port itself answers the ARP and
-// neighbour requests from its device, so that the port need not send these requests to all members
-// of the switch.
+// Neighbours maps IP addresses to MAC addresses. A port learns which MAC address belongs to an IP
+// address from ARP messages and neighbour advertisements. A port uses its Neighbours to answer the
+// ARP and neighbour requests of its own device, so that the port need not send these requests to
+// all members of the switch.
 type Neighbours struct {
 	byIP  shares[nearKey, nearValue]
 	swept mono.Time
@@ -25,11 +25,12 @@ type nearValue struct {
 	lid    uint32 // LID of the host that sent the message
 	router bool   // the neighbour is a router
 	seen   mono.Time
-	// The field "told" lists the devices that have been told the neighbour's MAC address. The port
-	// adds a device to "told" when the port answers the device's request, or when the device asks the
-	// neighbour directly. If a device in "told" repeats its broadcast request, the port sends this
-	// request to all members of the switch, because the repetition suggests that the device could not
-	// reach the neighbour. The next message of the neighbour clears "told".
+	// The field "told" of a nearValue lists the devices that should already know the neighbour's MAC
+	// address. The port adds a device to "told" when the port answers the device's request, or when
+	// the device asks the neighbour directly. If a device in "told" repeats its broadcast request, the
+	// port sends this request to all members of the switch, because the repetition suggests that the
+	// device could not reach the neighbour. The next ARP message or advertisement from the neighbour
+	// clears "told".
 	told [toldMax]MAC
 }
 
@@ -103,8 +104,8 @@ func Owner(f []byte, i *FrameInfo) (ip []byte, mac MAC, ok bool) {
 	return nil, 0, false
 }
 
-// forget removes the entry of an IP address that a host is about to use, because this host might
-// not be the host that the entry names as the owner.
+// The method "forget" removes the entry of an IP address when a host is about to use this address,
+// because the entry can contain the MAC address of a different host.
 func (n *Neighbours) forget(p []byte, i *FrameInfo) {
 	ip, ok := claims(p, i)
 	key := nearKey{ip, i.VLAN}
@@ -130,9 +131,9 @@ func (n *Neighbours) learn(now mono.Time, from uint32, f []byte, i *FrameInfo) {
 	}
 }
 
-// note records that an IP address belongs to a MAC address. note ignores a message whose MAC
-// address differs from the source address of the frame, because a host must not claim an IP address
-// for a different host.
+// The method "note" records the MAC address that belongs to an IP address. note ignores a message
+// whose MAC address differs from the source address of the frame, because a host must not claim an
+// IP address for a different host.
 func (n *Neighbours) note(key nearKey, v nearValue, src MAC) {
 	if v.mac != src || v.mac.Group() || v.mac == 0 || key.ip == ([16]byte{}) {
 		return

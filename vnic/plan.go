@@ -50,9 +50,9 @@ type PlanSwitch struct {
 	MTU     uint16 // 0 means MTUDefault
 	RC      uint32
 	Options Options
-	// PCPToSC holds the service class for each priority of tagged unicast frames, and PCPToSCGroup the
-	// service class for each priority of tagged group frames. SC is the service class of untagged
-	// unicast frames, and SCGroup is the service class of untagged group frames.
+	// PCPToSC holds the service class for each priority of tagged unicast frames, and PCPToSCGroup
+	// holds the service class for each priority of tagged group frames. SC is the service class of
+	// untagged unicast frames, and SCGroup is the service class of untagged group frames.
 	PCPToSC, PCPToSCGroup [8]uint8
 	SC, SCGroup           uint8
 	Ports                 []PlanPort
@@ -241,9 +241,9 @@ func (p *Plan) hasPort(host string, vport uint8) bool {
 	})
 }
 
-// portOf returns the port of a host on a switch, or nil if the plan has no such port. The work of
-// portOf does not depend on the size of the plan, because a host can make the manager call portOf
-// for each row that the host tells.
+// portOf returns the port of a host on a switch, or nil if the plan has no such port. The running
+// time of portOf must not depend on the size of the plan, because a host can make the manager call
+// portOf once for each table row that the host reports.
 func (p *Plan) portOf(vesw uint16, lid uint32) *PlanPort {
 	ref, ok := p.at[portKey{vesw, lid}]
 	if !ok {

@@ -7,12 +7,13 @@ import (
 
 // A manager verifies the addresses that a host has registered before the manager gives these
 // addresses to other hosts. The manager sends a datagram with a random number to each receiving
-// address of the host. The agent returns the hash of each random number on its connection to the
-// manager. For each sending address of the host, the manager sends a random number on its
-// connection to the agent. From each of its sending addresses, the agent sends a datagram with the
-// hash of the random number for this address to the manager. The hash includes the name of the
-// agent's btl module, so that an agent cannot use the answer of a different agent. The manager
-// repeats a request on the connection only after the agent's response to the earlier request.
+// address of the host. The agent answers each datagram by sending the hash of the random number
+// over the agent's connection to the manager. For each sending address of the host, the manager
+// sends a random number on its connection to the agent. From each sending address, the agent sends
+// a datagram to the manager, which contains the hash of the random number for this address. The
+// hash includes the name of the agent's btl module, so that an agent cannot use the answer of a
+// different agent. The manager repeats a request for proof only after the agent has answered the
+// earlier request.
 //
 //	manager                                     agent
 //	   <------ Set registration ------------------

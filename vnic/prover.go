@@ -21,8 +21,9 @@ type Prover struct {
 	out    [proofsPerPass]fabric.Completion
 }
 
-// proofsPerPass is the largest number of completions that one call of poll reads. That is one for
-// each buffer, so that after a call of poll only buffers that the fabric still uses are not free.
+// proofsPerPass is the largest number of completions that one call of poll reads. Because
+// proofsPerPass is the number of buffers, one call of poll reads all completions, and so frees each
+// buffer that the fabric no longer uses.
 const proofsPerPass = ProverBuffers
 
 // NewProver returns a Prover on the domain "dom". The domain must have ProverBuffers buffers of

@@ -1,6 +1,6 @@
 package vnic
 
-// The type "shares" is a table of rows that hosts report, with a limit on the number of rows. In a
+// The type "shares" is a table with a limited number of rows, each of which belongs to a host. In a
 // full table, a new row of a host with less than an equal share of the rows replaces a row of a
 // host with more than an equal share.
 type shares[K comparable, V interface{ owner() uint32 }] struct {

@@ -6,9 +6,9 @@ import (
 	"gobtl/internal/mono"
 )
 
-// A host finds out which packets the path to another host carries, as RFC 8899 describes. A size
-// counts as too large only by evidence from the other host: it answers small probes, and no probe
-// of this size. ICMP messages have no effect, because anybody can send them.
+// A host sends probes to find the largest packet size that the path to another host carries (RFC
+// 8899). A packet size counts as too large only if the other host answers small probes, but no
+// probe of this size. ICMP messages have no effect on the search, because any host can forge them.
 //
 //	host                                        other host
 //	   ======= probe, padded =====================>   each confirmEvery
@@ -20,8 +20,9 @@ import (
 // SizeProbeBytes is the size of an answer to a size probe, and of the smallest size probe.
 const SizeProbeBytes = 24
 
-// sizeMagic is the beginning of each size probe. A packet with a frame cannot begin with sizeMagic,
-// because the last byte is not that of a 16B head flit. The last byte of sizeMagic is the version.
+// sizeMagic is the beginning of each size probe. An encapsulated packet never begins with
+// sizeMagic, because the last byte of sizeMagic does not occur at this position of a head flit of
+// the format 16B. The last byte of sizeMagic is the version.
 const sizeMagic = "VNICSIZ\x01"
 
 // The kinds of size probes.
@@ -51,16 +52,17 @@ func ParseSizeProbe(b []byte) (kind uint8, number uint64, ok bool) {
 const (
 	confirmEvery = 10 * time.Second
 	doubtEvery   = 100 * time.Millisecond
-	// doubtRounds is the number of rounds without an answer after which a search waits for
-	// confirmEvery, because the other host is possibly absent. An answer ends this wait.
+	// After doubtRounds rounds without an answer to a probe of the size in use, a search waits for the
+	// time confirmEvery between rounds, because the other host is possibly absent. Any answer ends
+	// this wait.
 	doubtRounds = 100
-	// smallAnswersMax is the number of answered small probes after which the size in use counts as
-	// too large, if no probe of this size was answered in the meantime.
+	// The size in use counts as too large if smallAnswersMax small probes were answered after the
+	// latest answer to a probe of this size.
 	smallAnswersMax = 24
-	// silentRounds is the number of rounds in succession without any answer after which the other
-	// host counts as silent.
+	// The other host counts as silent after silentRounds consecutive rounds without an answer to any
+	// probe.
 	silentRounds = 5
-	// unsentPause is the time until the next round after a round of which no probe could be sent.
+	// If no probe of a round could be sent, the round is repeated after the time unsentPause.
 	unsentPause = time.Millisecond
 )
 
@@ -88,18 +90,20 @@ type PathSearch struct {
 	turn
 	before turn      // before the latest round
 	usual  mono.Time // time of the round that Check has preceded
-	// The numbers of probes contain random bits, so that nobody else can answer. The number of the
-	// small probes is new for each doubt: late answers to earlier probes do not count.
+	// The numbers of probes contain random bits, so that a host can answer a probe only if it has
+	// received the probe. Whenever the size in use becomes doubtful, the small probes get a new
+	// number, so that late answers to earlier small probes do not count.
 	secret, smallNumber uint64
 }
 
-// turn holds the fields that a round of probes changes.
+// The type "turn" holds those fields of a search that each round of probes changes.
 type turn struct {
 	rounds int       // rounds of probes since the latest answered probe of "size"
 	missed int       // rounds of probes since the latest answer, at most silentRounds
 	last   mono.Time // time of the latest round
-	// If the field check is true, the next round is a small probe alone, because of Check. The field
-	// checked is true after such a round until the next one.
+	// If the field "check" is true, the next round consists of one small probe, which the method Check
+	// has requested. The field "checked" is true if the latest round consists of the small probe that
+	// Check has requested.
 	check, checked bool
 }
 
@@ -109,8 +113,9 @@ func NewPathSearch(random func() uint64) *PathSearch {
 	return &PathSearch{random: random, secret: random() << 16}
 }
 
-// SetMost sets the size of the largest packet for the host, and reports whether it has changed. As
-// long as no size was too large, the search supposes that the path carries the largest packet.
+// SetMost sets the size of the largest packet for the host, and reports whether it has changed.
+// Until a size has turned out to be too large, the search assumes that the path carries packets of
+// the largest size.
 func (p *PathSearch) SetMost(now mono.Time, mostBytes int) bool {
 	if p.most == mostBytes {
 		return false
@@ -122,45 +127,48 @@ func (p *PathSearch) SetMost(now mono.Time, mostBytes int) bool {
 	return true
 }
 
-// Bytes returns the size of the largest packet that the path carries, as far as is known. The
-// result "less" is true if packets for the host can be larger.
+// Bytes returns the largest packet size that the path carries, according to the probes so far. The
+// result "less" of Bytes is true if the result "bytes" is below the size that was passed to
+// SetMost.
 func (p *PathSearch) Bytes() (bytes int, less bool) { return p.size, p.size < p.most }
 
 // Due returns the time of the next call of Probes.
 func (p *PathSearch) Due() mono.Time { return p.due }
 
-// Silent reports whether the other host has answered no probe of the latest silentRounds rounds. A
-// new host is thus not silent before its first silentRounds rounds. One answer ends the silence.
+// Silent reports whether the other host has answered no probe of the latest silentRounds rounds.
+// Silent returns false in the first silentRounds rounds of a search. One answer ends the silence.
 func (p *PathSearch) Silent() bool { return p.missed >= silentRounds }
 
-// Doubt makes the search probe the size in use again, because the operating system has refused a
-// packet as too large.
+// The caller calls Doubt when the operating system has refused a packet as too large, which makes
+// the search probe the size in use again at once.
 func (p *PathSearch) Doubt(now mono.Time) {
 	if p.rounds == 0 {
 		p.due, p.check, p.checked = now, false, false
 	}
 }
 
-// Check makes the search look whether the other host is there, by one small probe, because the
-// operating system has no room for packets. If the probe has no answer after 100 ms, the search
-// probes the size in use. Check has no effect while the size in use has no answer.
+// The caller calls Check when the operating system has no buffer space for packets. Check makes the
+// search test by one small probe whether the other host is reachable. If the small probe of Check
+// has no answer after 100 ms, the search probes the size in use. Check has no effect while a probe
+// of the size in use is unanswered.
 func (p *PathSearch) Check(now mono.Time) {
 	if p.rounds == 0 && !p.check && !p.checked && now < p.due {
 		p.check, p.usual, p.due = true, p.due, now
 	}
 }
 
-// Heard tells the search that the other host has sent a packet or has new addresses, and is thus
-// possibly back. The next round is then due 100 ms after the latest one, or earlier. Heard does not
-// end the silence of the other host.
+// The caller calls Heard when the other host has sent a packet or has new addresses. If the search
+// waits for the time confirmEvery because the other host has not answered, Heard shortens this wait
+// to 100 ms. Heard does not end the silence of the other host.
 func (p *PathSearch) Heard() {
 	if p.rounds > doubtRounds {
 		p.due = p.due.Min(p.last.Add(doubtEvery))
 	}
 }
 
-// Unsent tells the search that no probe of the latest call of Probes was sent, because this host
-// has no room for packets. The round does not count, and is due again after 1 ms.
+// The caller calls Unsent if no probe of the latest call of Probes was sent, because the operating
+// system has no buffer space for packets. The round of unsent probes does not count, and is
+// repeated after 1 ms.
 func (p *PathSearch) Unsent(now mono.Time) {
 	p.turn, p.due = p.before, now.Add(unsentPause)
 }
@@ -196,8 +204,8 @@ func (p *PathSearch) Probes(now mono.Time, out []SizeProbe) []SizeProbe {
 	return out
 }
 
-// The method "sizes" appends the probes of the size in use and of larger sizes, and if the size in
-// use is in doubt, those of smaller sizes.
+// The method "sizes" appends a probe of the size in use and probes of larger sizes, and if the
+// argument "doubt" is true, also probes of smaller sizes.
 func (p *PathSearch) sizes(out []SizeProbe, doubt bool) []SizeProbe {
 	add := func(size int) {
 		out = append(out, SizeProbe{size, p.secret | uint64(size)})

@@ -54,8 +54,8 @@ func NewAgentStation(
 	return newStation(&Station{m: m, agent: a, party: a, watch: watch})
 }
 
-// NewManagerStation makes a Station for a manager on the module. Any host that connects is allowed
-// to register, and the manager accepts the host after the Prover has verified the host's addresses.
+// NewManagerStation makes a Station for a manager on the module. Each host that connects is allowed
+// to register, and the manager accepts a host after the Prover has verified the host's addresses.
 // If the argument "prover" is nil, as in simulations, the manager only checks that the registered
 // endpoint names have the host address of the connection.
 func NewManagerStation(m *btl.Module, manager *Manager, prover *Prover) (*Station, error) {
@@ -163,8 +163,8 @@ func (s *Station) Progress(now mono.Time) (int, error) {
 	return n, nil
 }
 
-// send passes a message to the module. A message for a connection with waiting messages waits
-// behind them, so that the messages of a connection keep their order.
+// send passes a message to the module. If earlier messages for a connection wait, a further message
+// waits behind them, so that the messages of a connection keep their order.
 func (s *Station) send(o Outgoing) {
 	ep := s.eps[o.Conn]
 	if ep == nil { // the connection has ended
@@ -182,7 +182,8 @@ func (s *Station) send(o Outgoing) {
 }
 
 // offer offers a message to the module. The result of the method "offer" is false if the module
-// cannot accept the message yet. In that case, the module calls the method "room" later.
+// cannot accept the message yet. If the method "offer" returns false, the module later calls the
+// method "room".
 func (s *Station) offer(ep *btl.Endpoint, data []byte) bool {
 	s.offers++
 	// If sendCopy returns an error that is not ErrAgain, the endpoint is being closed. The module
@@ -191,7 +192,8 @@ func (s *Station) offer(ep *btl.Endpoint, data []byte) bool {
 }
 
 // The module calls the method "room" when it can accept a message that it could not accept before.
-// The work of a pass therefore does not depend on the number of messages that wait for slow peers.
+// Because the module calls the method "room", a call of Progress need not examine the messages that
+// wait for slow peers.
 func (s *Station) room(ep *btl.Endpoint) {
 	conn := s.conns[ep]
 	waiting := s.waiting[conn]

@@ -38,7 +38,7 @@ func (t *Train) Put(b []byte) {
 // can name. The entropy of a flow is below TrainFlows.
 const TrainFlows = 256
 
-// errTrain is a fixed value, because a host can send many malformed trains in a datagram.
+// errTrain is allocated only once, because a host can send many malformed trains in one datagram.
 var errTrain = fmt.Errorf("%w: packet train", ErrLength)
 
 // ParseTrain decodes the header of a packet train. The error of ParseTrain is ErrLength if the
@@ -70,8 +70,9 @@ func NextPacket(b []byte) (packet, rest []byte) {
 // before an earlier train of its flow waits for the earlier train. The waiting time, the number and
 // the memory of waiting packet trains are limited. If a limit is exceeded, Order skips the gap of
 // missing train numbers, delivers the packet trains after the gap, and counts the gap in the field
-// Skipped. An Order knows as many flows as the ports of a host can have. A flow beyond that makes
-// the Order forget the flows without waiting trains. The next train of a forgotten flow waits as if
+// Skipped. An Order keeps the state of at most orderFlowsMax flows, which is the number of flows
+// that all ports of a host can have. If a further flow begins, the Order discards the state of all
+// flows without waiting trains. After its state was discarded, a flow's next train waits as if
 // earlier trains were missing.
 type Order struct {
 	// Early counts packet trains that waited for an earlier train. Late counts packet trains that
@@ -96,8 +97,8 @@ const (
 	orderBytesMax    = 8 << 20
 	orderFlowsMax    = VportMax * TrainFlows
 	orderTrainsMax   = 4096 // per flow
-	// orderRoomBytes is the limit above which an Order of an OrderRoom grows no further than to an
-	// equal share of these bytes.
+	// While the trains that wait in all Orders of an OrderRoom have more than orderRoomBytes, an Order
+	// that takes a further train may hold at most an equal share of orderRoomBytes.
 	orderRoomBytes = 32 << 20
 	// orderTrainBytes is the size of the bookkeeping memory that Order counts for each waiting packet
 	// train, in addition to the packets.
@@ -182,18 +183,20 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 	o.watch(now, f)
 }
 
-// OrderRoom limits the memory of the packet trains that wait in several Orders. While trains with
-// more than 32 MiB wait, a further train waits only if its Order then has at most an equal share of
-// 32 MiB. Trains that wait already can keep more than the share of their Order until Take gets a
-// train of their flow, or until Expire. A number of n Orders, more than four, together keep at most
-// (1 + ln(n/4)) times 32 MiB, and one train each: with 1000 Orders, less than 7 times 32 MiB. Only
-// the goroutine that uses the Orders may use the OrderRoom.
+// OrderRoom limits the memory of the packet trains that wait in several Orders. While the waiting
+// trains of all Orders have more than 32 MiB, an Order accepts a further waiting train only if the
+// waiting trains of this Order then have at most an equal share of 32 MiB. Trains that already wait
+// can have more than the equal share of their Order, until the next call of Take for their flow, or
+// until Expire. The trains that wait in n Orders (n > 4) have at most (1 + ln(n/4)) times 32 MiB,
+// plus one train per Order. The trains that wait in 1000 Orders have less than 7 times 32 MiB, plus
+// 1000 trains. Only the goroutine that uses the Orders may use the OrderRoom.
 type OrderRoom struct {
 	bytes  int
 	orders int // Orders in which packet trains wait
 }
 
-// Admit makes an Order without waiting trains share the memory of the OrderRoom.
+// Admit makes an Order share the memory limit of the OrderRoom. The Order must have no waiting
+// trains.
 func (r *OrderRoom) Admit(o *Order) { o.room = r }
 
 // Remove ends the use of an Order's memory. The waiting trains of the Order are dropped. The caller
@@ -214,7 +217,8 @@ func (o *Order) hold(n int) {
 	o.bytes += n
 }
 
-// The method "most" returns the number of bytes that may wait.
+// The method "most" returns the largest number of bytes that the waiting packet trains of an Order
+// may have at present.
 func (o *Order) most() int {
 	if o.room == nil || o.room.bytes <= orderRoomBytes {
 		return o.max
@@ -241,8 +245,8 @@ func (o *Order) watch(now mono.Time, f *orderFlow) {
 const gapsMax = 2 * orderFlowsMax
 
 // The method "earlier" reports whether element i of the heap has a smaller train number than
-// element j. The train numbers in a heap can wrap around, but span at most half of the number
-// range.
+// element j. The train numbers in a heap can wrap around, but differ by less than half of the
+// number range.
 func (f *orderFlow) earlier(i, j int) bool { return int32(f.seqs[i]-f.seqs[j]) < 0 }
 
 func (f *orderFlow) push(seq uint32) {

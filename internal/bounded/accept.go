@@ -51,7 +51,8 @@ const (
 	// Listener is about to close.
 	toldTime = 20 * time.Millisecond
 	// tellingMax is the largest number of connections to which the Listener writes the reason at the
-	// same time. A connection beyond this number is closed without the reason.
+	// same time. While the Listener writes the reason to tellingMax connections, it closes further
+	// connections without writing the reason.
 	tellingMax = 32
 	// If accepting a connection fails, for example because the process has no free file descriptor,
 	// the Listener tries again after retryTime.
@@ -59,10 +60,11 @@ const (
 )
 
 // NewListener returns a Listener that accepts connections from l. After the call of NewListener,
-// only the new Listener may use the listener l. The argument "most" is the largest number of open
-// connections. A value of "most" below 1 counts as 1. The argument "told" is a line of text with a
-// reason. The Listener writes this line to each connection that it refuses or replaces, before it
-// closes the connection, but to at most tellingMax connections at the same time.
+// only the new Listener may use the listener l. The argument "most" of NewListener is the largest
+// number of open connections. A value of "most" below 1 counts as 1. The argument "told" of
+// NewListener is a line of text with a reason, which the Listener writes to each connection that it
+// refuses or replaces, before it closes the connection. The Listener writes the reason to at most
+// tellingMax connections at the same time.
 func NewListener(l net.Listener, most int, told string) *Listener {
 	return &Listener{
 		listener: l, most: max(most, 1), told: told, closed: make(chan struct{}),
@@ -169,11 +171,11 @@ func (l *Listener) enter(conn net.Conn) (g, out *Guest) {
 }
 
 // The method "yields" returns the index in l.guests of the connection that a new connection from
-// the given host must replace, or -1 if every open connection is proven (Guest.Proven). The host
-// with the most connections that are not proven gives way, where the new connection counts for its
-// host. Among the connections of the hosts with the most, one whose client has not spoken
-// (Guest.Spoke) gives way first, and then the one whose client has been silent for longest. The
-// caller must hold the lock.
+// the given host must replace, or -1 if every open connection is proven (Guest.Proven). The method
+// "yields" considers the hosts with the most unproven connections, where the new connection counts
+// for its host. Of the unproven connections of these hosts, the method "yields" selects the oldest
+// for which Spoke was never called, or otherwise the one with the longest time since the latest
+// call of Spoke. The caller must hold the lock.
 func (l *Listener) yields(host string) int {
 	count := map[string]int{host: 1}
 	for _, g := range l.guests {
@@ -190,9 +192,9 @@ func (l *Listener) yields(host string) int {
 	return found
 }
 
-// yieldsBefore reports whether a connection gives way rather than the connection "other", whose
-// client has been silent for longer. The map "count" has the connections of each host that are not
-// proven.
+// yieldsBefore reports whether a new connection should replace connection g instead of the
+// connection "other", whose client has been silent for longer. The map "count" contains the number
+// of unproven connections of each host.
 func (g *Guest) yieldsBefore(other *Guest, count map[string]int) bool {
 	if more := count[g.host] - count[other.host]; more != 0 {
 		return more > 0
@@ -200,9 +202,9 @@ func (g *Guest) yieldsBefore(other *Guest, count map[string]int) bool {
 	return other.spoke && !g.spoke
 }
 
-// The method "refuse" closes a connection that is not registered any more. If possible, the
-// connection gets the reason first, on a goroutine of its own: a peer that does not read delays no
-// other connection.
+// The method "refuse" closes a connection that is not registered any more. Before the close, the
+// method writes the reason on a new goroutine, unless tellingMax such goroutines are running.
+// Because of the new goroutine, a peer that does not read does not delay other connections.
 func (l *Listener) refuse(g *Guest) {
 	select {
 	case l.telling <- struct{}{}:
@@ -227,8 +229,8 @@ func refuse(g *Guest, told string) {
 }
 
 // Spoke tells the Listener that the client has just sent data that only a genuine client can send.
-// Of the connections of a host, the Listener closes those whose clients have never spoken first,
-// and then those whose clients have been silent for longest.
+// If the Listener must close a connection of a host, it first chooses connections for which Spoke
+// was never called, and then those with the longest time since the latest call of Spoke.
 func (g *Guest) Spoke() {
 	l := g.of
 	l.lock.Lock()
@@ -241,7 +243,8 @@ func (g *Guest) Spoke() {
 
 // Proven marks the connection as proven: the program now serves the client. The Listener never
 // closes a proven connection in favour of a new connection. Proven reports whether the connection
-// is open. If the result is false, the Listener or the program has closed the connection before.
+// is open. If the result of Proven is false, the Listener or the program has already closed the
+// connection.
 func (g *Guest) Proven() bool {
 	g.of.lock.Lock()
 	defer g.of.lock.Unlock()
@@ -250,9 +253,9 @@ func (g *Guest) Proven() bool {
 }
 
 // OnLeave registers the function fn, which is called once, after the program or the Listener has
-// closed the connection. The result of OnLeave is true, or false if the connection was already
-// closed, so that nothing will call fn. CloseAll does not call fn. A connection has at most one
-// such function.
+// closed the connection. OnLeave returns true, or false if the connection was already closed. If
+// OnLeave returns false, fn will never be called. CloseAll does not call fn. A second call of
+// OnLeave replaces the function.
 func (g *Guest) OnLeave(fn func()) bool {
 	g.of.lock.Lock()
 	defer g.of.lock.Unlock()
@@ -263,8 +266,8 @@ func (g *Guest) OnLeave(fn func()) bool {
 	return true
 }
 
-// The method "gone" calls the function that was registered with OnLeave. The caller has removed the
-// connection from the Listener's open connections, and has closed the connection.
+// The method "gone" calls the function that was registered with OnLeave. Before calling the method
+// "gone", the caller must remove the connection from the Listener's open connections, and close it.
 func (g *Guest) gone() {
 	g.of.lock.Lock()
 	left := g.left
@@ -290,8 +293,8 @@ func (g *Guest) Close() error {
 	return err
 }
 
-// ShareOf returns the part of a network address that all connections of a host have
-// in common: the IPv4 address, or the first half of the IPv6 address. An IPv6 host can choose the
+// ShareOf returns the part of a network address that all connections of a host have in common,
+// which is the IPv4 address or the first half of the IPv6 address. An IPv6 host can choose the
 // second half of its address freely.
 func ShareOf(a net.Addr) string {
 	const networkBits = 64

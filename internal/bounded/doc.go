@@ -7,17 +7,17 @@
 //	                 Listener --> Server   HTTP, for metrics, one answer at a time, with pauses
 //	events --> Rate --> Log                at most so many lines a second, without waiting
 //
-// When a Listener has reached its limit, a new connection replaces an open connection. The host
-// with the most connections gives way. If a host opens many connections, its new connections
-// therefore replace its own connections, and not those of other hosts. Among the connections of a
-// host, the first to give way are those whose clients have not yet sent data that only a genuine
+// When a Listener has reached its limit, a new connection replaces an open connection. The replaced
+// connection is one of the host with the most connections, so that a host that opens many
+// connections replaces its own connections, and not those of other hosts. Among the connections of
+// a host, the first to give way are those whose clients have not yet sent data that only a genuine
 // client can send (Guest.Spoke), and then those whose clients have been silent for longest.
 //
-// A connection that the program serves is proven (Guest.Proven): it neither counts nor gives way.
-// If all connections of a full Listener are proven, the Listener refuses a new connection. The
-// Listener counts each connection that it refuses or replaces, and writes the reason to the
-// connection before closing it. All IPv6 addresses with the same first half are one host.
+// A connection that the program serves is proven (Guest.Proven), is never replaced, and does not
+// count among the connections of its host. If all connections of a full Listener are proven, the
+// Listener refuses a new connection. The Listener counts each connection that it refuses or
+// replaces, and writes the reason to the connection before closing it. All IPv6 addresses with the
+// same first half are one host.
 //
-// The methods of Listener and Guest may be called from any goroutine. A Lines belongs to one
-// goroutine.
+// The methods of Listener and Guest are safe for concurrent use. A Lines belongs to one goroutine.
 package bounded

@@ -32,8 +32,8 @@ func HTTPServer(h http.Handler) *http.Server {
 }
 
 // InTurns returns a handler that calls h for one request at a time, and answers at most one request
-// in 10 ms, as HTTPServer does. Use InTurns to bound the requests to one URL path of an HTTP server
-// if requests to its other paths may take long.
+// in 10 ms, as HTTPServer does. Use InTurns instead of HTTPServer to limit the requests to one URL
+// path of a server whose responses on other paths may take long.
 func InTurns(h http.Handler) http.Handler { return newTurns(h) }
 
 // HTTPListener returns a Listener for use with HTTPServer. After the call of HTTPListener, only the

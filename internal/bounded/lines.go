@@ -20,8 +20,8 @@ type Lines struct {
 
 const linesBuffer = 4096
 
-// NewLines returns a reader of lines. The argument "most" is the largest length of a line in bytes.
-// The end of a line ("\n" or "\r\n") is not counted in the length of the line.
+// NewLines returns a reader of lines. The argument "most" of NewLines is the largest length of a
+// line in bytes. The end of a line ("\n" or "\r\n") is not counted in the length of the line.
 func NewLines(r io.Reader, most int) *Lines {
 	return &Lines{from: bufio.NewReaderSize(r, min(linesBuffer, most+1)), most: most}
 }

@@ -15,10 +15,10 @@ const (
 	lastLines = 5 * time.Second
 )
 
-// Log writes lines to standard error on a goroutine of its own. Standard error may accept
-// nothing for a long time, for example because a person has stopped the terminal with Ctrl-S. A Log
-// then drops lines and counts them, and its callers do not wait. Any goroutine may call the methods
-// of a Log.
+// Log writes lines to standard error on a goroutine of its own. Standard error may accept nothing
+// for a long time, for example because a person has stopped the terminal with Ctrl-S. While
+// standard error accepts nothing, a Log drops and counts new lines, so that its callers do not
+// wait. Any goroutine may call the methods of a Log.
 type Log struct {
 	to    io.Writer
 	name  string
@@ -38,7 +38,8 @@ func NewLog(to io.Writer, program string) *Log {
 	return l
 }
 
-// Write queues a piece of the progress bar, or drops it if too many lines wait.
+// Write queues bytes, such as a part of a progress bar, or drops these bytes if too many lines
+// wait.
 func (l *Log) Write(b []byte) (int, error) {
 	l.put(append([]byte(nil), b...))
 	return len(b), nil
@@ -59,8 +60,8 @@ func (l *Log) put(b []byte) {
 	l.tryPut(b)
 }
 
-// tryPut queues bytes, and returns false if that is not possible. The caller of tryPut holds the
-// lock of the Log.
+// tryPut queues bytes to be written, and returns false if the queue is full or the Log is closed.
+// The caller of tryPut holds the lock of the Log.
 func (l *Log) tryPut(b []byte) bool {
 	if l.closed {
 		return false
@@ -73,7 +74,8 @@ func (l *Log) tryPut(b []byte) bool {
 	}
 }
 
-// run writes the queued lines. Errors are ignored, because there is no other place to report them.
+// run writes the queued lines. The method "run" ignores errors of writing to standard error,
+// because a program has no other place to report these errors.
 func (l *Log) run() {
 	defer close(l.ended)
 	for b := range l.queue {

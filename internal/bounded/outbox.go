@@ -15,8 +15,8 @@ var ErrUntaken = errors.New("peer does not read")
 // Outbox sends data over one connection from a queue, so that the caller of Put never waits for the
 // peer. The goroutine that calls Run writes the data. If the peer does not read the data, Run
 // returns, and the method Err then returns the reason. Because each connection has its own Outbox,
-// a slow peer does not delay the connections of other peers. Any goroutine may call the methods of
-// an Outbox, except that only one goroutine may call Run.
+// a slow peer does not delay the connections of other peers. The methods of an Outbox are safe for
+// concurrent use, except that only one goroutine may call Run.
 type Outbox struct {
 	conn  net.Conn
 	most  int
@@ -55,8 +55,8 @@ func (o *Outbox) Put(data []byte) {
 	}
 }
 
-// Close makes Run write the queued data and then return. Run returns at the latest after the
-// duration "flush", even if data is still queued.
+// Close makes Run write the queued data and then return. After a call of Close, Run returns at the
+// latest after the duration "flush", even if data is still queued.
 func (o *Outbox) Close(flush time.Duration) {
 	o.lock.Lock()
 	defer o.lock.Unlock()

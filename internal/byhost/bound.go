@@ -1,14 +1,14 @@
 package byhost
 
 // Bound limits how much of a resource, such as bytes of memory, all Holders together may hold. The
-// hosts of the Holders share the limit: when it is reached, each host may still begin to take more
-// while the host holds less than twice the limit minus the amount that all hosts hold. The first
-// host can thus reach the limit, the second host can then have half of the limit, the third host a
-// quarter, and so on.
+// hosts of the Holders share the limit. The share of each host is twice the limit minus the amount
+// that all hosts together hold, and a host may take more while it holds less than this share. If
+// one host after another takes as much as it may, the first host gets the whole limit, the second
+// host half of the limit, the third host a quarter, and so on.
 //
-// MayAdd does not look at the size of an addition, so large additions do not wait longer than small
-// ones. All hosts together hold less than twice the limit and one addition, and one more addition
-// for each host, and the free amount of each Holder. Make a Bound with NewBound.
+// MayAdd ignores the size of an addition that counts, so that large additions do not wait longer
+// than small ones. All hosts together hold less than the sum of twice the limit, one addition, one
+// more addition for each host, and the free amount of each Holder. Make a Bound with NewBound.
 type Bound struct {
 	most, free int64
 	counted    int64 // sum of holdingHost.counted
@@ -16,12 +16,12 @@ type Bound struct {
 	spare      *holdingHost // unused memory for the next host, or nil
 }
 
-// The type "holdingHost" counts what the Holders of one host hold. A host is known while it has
-// Holders.
+// The type "holdingHost" contains the number of Holders of one host, and the total amount of these
+// Holders that counts towards the limit. A host is known while it has Holders.
 type holdingHost struct {
 	name    string
 	holders int
-	counted int64 // what its Holders hold beyond the free amount
+	counted int64 // sum of those Holders' amounts that exceed the free amount
 }
 
 // Holder is a participant of a Bound. The zero value of a Holder belongs to no Bound and holds
@@ -31,14 +31,14 @@ type Holder struct {
 	held int64
 }
 
-// NewBound makes a Bound with the limit "most". The amount that one Holder holds does not count
-// towards the limit while it is at most the argument "free" of NewBound. A host with many Holders
-// can therefore not use up the limit with the free amounts. Both arguments have the unit of the
+// NewBound makes a Bound with the limit "most". If a Holder holds at most the amount "free" (an
+// argument of NewBound), this amount does not count towards the limit. However many Holders a host
+// has, their amounts of at most "free" cannot use up the limit. Both arguments have the unit of the
 // resource, and "most" must be at most 1<<61.
 func NewBound(most, free int64) Bound { return Bound{most: most, free: free} }
 
-// Enter makes h a Holder of the named host. If h belongs to another host, Enter moves h, with all
-// that it holds, to the named host.
+// Enter makes h a Holder of the named host. If h already belongs to a different host, Enter moves
+// h, with the amount that h holds, to the named host.
 func (b *Bound) Enter(h *Holder, name string) {
 	if h.of != nil {
 		if h.of.name == name {
@@ -64,21 +64,22 @@ func (b *Bound) Enter(h *Holder, name string) {
 	b.count(to, b.against(h.held))
 }
 
-// Leave gives back all that h holds, and removes h from its host.
+// Leave sets the amount that h holds to zero, and removes h from its host.
 func (b *Bound) Leave(h *Holder) {
 	b.Add(h, -h.held)
 	b.quit(h.of)
 	h.of = nil
 }
 
-// MayAdd reports whether h may add a positive amount to what h holds. MayAdd returns true if h
-// holds at most the free amount afterwards, if its host holds nothing that counts, or if its host
-// has not used its share of the limit.
+// MayAdd reports whether h may add a positive amount to the amount that it holds. MayAdd returns
+// true if h then holds at most the free amount, if no amount of its host counts towards the limit
+// yet, or if the host has not used up its share of the limit.
 func (b *Bound) MayAdd(h *Holder, amount int64) bool {
 	return h.held+amount <= b.free || h.of.counted < max(1, 2*b.most-b.counted)
 }
 
-// Add adds an amount, which can be negative, to what h holds. Add does not look at the limit.
+// Add adds an amount, which can be negative, to the amount that h holds. Add does not check the
+// limit.
 func (b *Bound) Add(h *Holder, amount int64) {
 	before := b.against(h.held)
 	h.held += amount
@@ -91,7 +92,7 @@ func (h *Holder) Held() int64 { return h.held }
 // Full reports whether all Holders together have reached the limit.
 func (b *Bound) Full() bool { return b.counted >= b.most }
 
-// Counted returns the amount that counts towards the limit.
+// Counted returns the sum of all Holders' amounts that count towards the limit.
 func (b *Bound) Counted() int64 { return b.counted }
 
 // Hosts returns the number of hosts that have Holders.

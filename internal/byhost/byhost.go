@@ -80,9 +80,9 @@ func (t *Turns[T]) First() *Member[T] {
 // if no member of this host waits. The member m need not wait.
 func (t *Turns[T]) FirstOf(m *Member[T]) *Member[T] { return m.of.waiting.First() }
 
-// Done ends a turn of a waiting member, which need not be the member of First. The host of m goes
-// behind all other hosts. If the argument "more" of Done is true, m goes behind the other waiting
-// members of its host, and otherwise m stops waiting.
+// Done ends a turn of a waiting member, which may be a member other than the one that First
+// returns. The host of m goes behind all other hosts. If the argument "more" of Done is true, m
+// goes behind the other waiting members of its host, and otherwise m stops waiting.
 func (t *Turns[T]) Done(m *Member[T], more bool) {
 	h := m.of
 	t.Remove(m)

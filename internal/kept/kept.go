@@ -48,11 +48,11 @@ func New[T comparable](mostBytes int64) *Keeper[T] {
 }
 
 // Add records an item, which is unread data of the named peer. The peer has disconnected. The
-// argument "bytes" is the size of the item in memory. The caller must free the items that Add
-// returns, because the Keeper has dropped these items to stay within its limit. The items that Add
-// returns can include the new item. The Keeper no longer counts the items that Add has returned. If
-// the Keeper already has the item "what", Add replaces the recorded size of this item by the
-// argument "bytes".
+// argument "bytes" of Add is the size of the item in memory. The caller must free the items that
+// Add returns, because the Keeper has dropped these items to stay within its limit. The items that
+// Add returns can include the new item. The Keeper no longer counts the items that Add has
+// returned. If the Keeper already has the item "what", Add replaces the recorded size of this item
+// by the argument "bytes".
 func (k *Keeper[T]) Add(name string, what T, bytes int64) (dropped []T) {
 	k.Remove(what)
 	p := k.peers[name]
@@ -85,8 +85,8 @@ func (k *Keeper[T]) largest() (l *peer[T]) {
 	return l
 }
 
-// Shrink reduces the recorded size of an item by the given number of bytes. If the Keeper does not
-// have the item, Shrink does nothing.
+// Shrink reduces the recorded size of an item by the given number of bytes. Shrink does nothing if
+// the Keeper does not contain the item.
 func (k *Keeper[T]) Shrink(what T, bytes int64) {
 	if t := k.things[what]; t != nil {
 		bytes = min(bytes, t.bytes)

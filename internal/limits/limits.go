@@ -1,6 +1,6 @@
 // Package limits has the limits of a transport module that programs cannot set, unlike the options
-// of btl.Config. Only simulators and tests change the limits to small values, so that a few packets
-// or peers suffice to reach a limit.
+// of btl.Config. Only simulators and tests set fields of Limits, to small values, so that a few
+// packets or peers suffice to reach a limit.
 //
 // The package has no functions, and values of Limits may be copied.
 package limits

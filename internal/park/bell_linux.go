@@ -9,8 +9,8 @@ import (
 )
 
 // Bell is a file descriptor (eventfd) that any goroutine can make readable, to wake a goroutine
-// that waits for the descriptor. Ring and Close may be called at any time by any goroutine. Only
-// the waiting goroutine may use Fd and Hush.
+// that waits for the descriptor. Ring and Close are safe for concurrent use. Only the waiting
+// goroutine may use Fd and Hush.
 type Bell struct {
 	mu    sync.Mutex // held while event is written or closed
 	event int        // -1 after Close

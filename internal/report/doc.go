@@ -7,6 +7,6 @@
 //	         \-> CSV and JSON, which each program has of its own
 //
 // Tables are made with the module go-pretty, and plots with the module gonum. All tables have one
-// common style, and all plots have one common style. The package has no shared state, and any
-// goroutine may call any function.
+// common style, and all plots have one common style. The functions of package report are safe for
+// concurrent use.
 package report

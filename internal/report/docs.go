@@ -11,8 +11,8 @@ import (
 )
 
 // Between returns a document in which content replaces the text between the lines "<!-- name:begin
-// -->" and "<!-- name:end -->". If one of these two marker lines is missing in the document,
-// Between returns an error.
+// -->" and "<!-- name:end -->". Between returns an error if one of the two marker lines (begin and
+// end) is missing in the document.
 func Between(doc []byte, name, content string) ([]byte, error) {
 	begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
 	before, rest, ok := bytes.Cut(doc, []byte(begin))

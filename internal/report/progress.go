@@ -37,8 +37,8 @@ func (p *Progress) Begin(what string) {
 	}
 }
 
-// Step records that a step of the measurement is complete. Step ignores errors of writing to the
-// terminal.
+// Step advances the progress bar by one completed step of the measurement. Step ignores errors of
+// writing to the terminal.
 func (p *Progress) Step() {
 	if p.bar != nil {
 		_ = p.bar.Add(1)

@@ -37,8 +37,8 @@ type Table struct {
 	Left  []int
 }
 
-// String formats the table. Each line of the result ends with a newline, and the horizontal line
-// below the headers is as wide as the rows.
+// String formats the table. Each line of the formatted table ends with a newline, and the
+// horizontal line below the headers is as wide as the rows.
 func (t *Table) String() string {
 	w := NewWriter(nil)
 	row := func(cells []string) (r table.Row) {

@@ -28,15 +28,15 @@ type Table[T any] struct {
 // look-up of a handle never finds a free slot.
 func none(slot uint32) uint64 { return ^uint64(slot) }
 
-// Init makes t an empty table, with a limit of placesMax values. The argument "bits", from 1 to 31,
-// is the number of lower bits of a handle that hold the index of the value. If placesMax exceeds
-// 1<<bits, the limit is 1<<bits values.
+// Init makes t an empty table, with a limit of placesMax values. The argument "bits" of Init, from
+// 1 to 31, is the number of lower bits of a handle that hold the index of the value. If placesMax
+// exceeds 1<<bits, the limit is 1<<bits values.
 func (t *Table[T]) Init(bits uint, placesMax int) {
 	*t = Table[T]{bits: bits, max: min(placesMax, 1<<bits)}
 }
 
-// Add stores a value under a new handle. The argument "random" supplies the random bits of the
-// handle. The result "ok" of Add is false if the table is full, and otherwise true.
+// Add stores a value under a new handle. The argument "random" of Add supplies the random bits of
+// the handle. The result "ok" of Add is false if the table is full, and otherwise true.
 func (t *Table[T]) Add(random uint64, v T) (handle uint64, ok bool) {
 	var slot uint32
 	switch n := len(t.free); {

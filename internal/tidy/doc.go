@@ -15,8 +15,8 @@
 //	text.go     words and paths that no file may contain
 //	files.go    the files of the repository
 //
-// The rule of writers.go needs type information. The rule of writers.go therefore examines only
-// non-test files that are compiled for the operating system on which the test of package tidy runs.
-// All rules except the rule of writers.go examine only the syntax of a file, and ignore its build
-// tags. Package tidy has no state, and any goroutine may call the functions of package tidy.
+// Because the rule of writers.go needs type information, this rule examines only non-test files
+// that are compiled for the operating system on which the test of package tidy runs. All rules
+// except the rule of writers.go examine only the syntax of a file, and ignore its build tags. The
+// functions of package tidy are safe for concurrent use.
 package tidy

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// The type "arrow" stands for calls between two files of package btl. The field "from" is the name
-// of the file with the calls. The field "to" is the name of the file that declares the called
-// functions and methods.
+// The type "arrow" stands for calls between two files of package btl. The field "from" of an arrow
+// is the name of the file with the calls. The field "to" of an arrow is the name of the file that
+// declares the called functions and methods.
 type arrow struct{ from, to string }
 
 // The method "floors" checks the calls between files of package btl against the layers in

@@ -35,8 +35,8 @@ const mpirunRanks = `--np: "p" is not a whole number`
 
 // habit replaces the error text for an unknown flag by a hint, if the flag is listed in the map
 // "habits". If the flag is not in the map "habits", the function "habit" returns the error text
-// unchanged. The argument "program" is the program's name, optionally followed by the name of a
-// command.
+// unchanged. The argument "program" of the function "habit" is the program's name, optionally
+// followed by the name of a command.
 func habit(program, text string) string {
 	name, _, _ := strings.Cut(program, " ")
 	if name == "btlrun" && text == mpirunRanks {

@@ -55,8 +55,8 @@ type Thread interface {
 	// Stolen returns the CPU time, in any unit, that the host has taken from all CPUs of this virtual
 	// machine, or 0 if this time is unknown.
 	Stolen() uint64
-	// Crowded reports whether the number of this process's threads that wait by a Policy is at least
-	// the number of CPUs that the process may use.
+	// Crowded reports whether at least GOMAXPROCS threads of this process are waiting under the
+	// control of a Policy.
 	Crowded() bool
 	// Yield lets a different thread run, if a thread waits for this CPU.
 	Yield()
@@ -73,8 +73,9 @@ const (
 	// duration of longSpin wake-ups is long enough for the peer's thread to wake up and do its work.
 	spinLeast = 4 * time.Microsecond
 	longSpin  = 4
-	// A thread beside a computing neighbour spins for at most the time of besideSpin wake-ups. This
-	// time is long enough for the wake-up of a peer that sleeps, and for the peer's answer.
+	// A thread that shares its CPU with a computing thread spins for at most the time of besideSpin
+	// wake-ups. The time of besideSpin wake-ups is long enough for the wake-up of a sleeping peer, and
+	// for the peer's answer.
 	besideSpin = 2
 	// After more than rareLeast consecutive failures of an action, such as a yield that lets no thread
 	// run, the policy tries the action only in one of rareEvery cases.
@@ -89,8 +90,9 @@ const (
 	// yields let a different thread run.
 	yieldsLook  = 64
 	yieldsTaken = 4
-	// After yieldsLong consecutive long yields, the state Beside lasts for the duration besideFor. A
-	// single long yield, such as the slice of a thread with low priority, begins a shorter Beside.
+	// After yieldsLong consecutive long yields, the state Beside lasts for the duration besideFor.
+	// After a single long yield, for example because a thread with low priority got one time slice,
+	// the state Beside lasts only for the duration stolenFor.
 	yieldsLong = 2
 	// The state Beside ends after the duration besideFor, or stolenFor if it began with a single long
 	// yield. The state Stolen ends after the duration stolenFor. The policy reads the stolen CPU time
@@ -98,10 +100,10 @@ const (
 	besideFor = time.Second
 	stolenFor = 100 * time.Millisecond
 	// A thread of an oversubscribed job (see AmongFriends) yields for the duration friendsFor before
-	// it sleeps. Each yield lets a different thread of the job run, which might do the work for which
-	// this thread waits. The state Beside of a thread of an oversubscribed job begins after
-	// friendsLong consecutive long yields, because a yield is sometimes long without a computing
-	// neighbour.
+	// it sleeps. Each yield in the time friendsFor lets a different thread of the job run, which
+	// possibly does the work for which this thread waits. The state Beside of a thread of an
+	// oversubscribed job begins after friendsLong consecutive long yields, because a yield is
+	// sometimes long although no computing thread shares the CPU.
 	friendsFor  = 3 * time.Millisecond
 	friendsLong = 6
 )
@@ -153,9 +155,9 @@ func (c *Counts) Add(o Counts) {
 	c.Stolen += o.Stolen
 }
 
-// New returns the policy of a thread that begins to poll at the time "now". The argument "spin" is
-// the time for which a thread in the mode Adaptive polls before it sleeps. If "spin" is 0, the
-// policy adapts the spinning time to its measurements.
+// New returns the policy of a thread that begins to poll at the time "now". The argument "spin" of
+// New is the time for which a thread in the mode Adaptive polls before it sleeps. If "spin" is 0,
+// the policy adapts the spinning time to its measurements.
 func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	p := &Policy{
 		mode: mode, fixed: spin > 0 || mode != Adaptive, thread: thread, since: now,
@@ -195,11 +197,11 @@ func (p *Policy) Found(now mono.Time) {
 	p.lookAt = max(p.lookAt, now.Add(lookEvery))
 }
 
-// Late records that a different thread has found the work for which this thread polls. The argument
-// "wait" is the time from the beginning of this thread's wait until the work was found. For each
-// possible spinning time, Late counts the consecutive waits that were longer than this spinning
-// time. Late sets only one count to zero, which is the count of the shortest spinning time that
-// would have sufficed for the wait.
+// Late records that a different thread has found the work for which this thread was polling. The
+// argument "wait" of Late is the time from the beginning of this thread's wait until the work was
+// found. For each possible spinning time, Late counts the consecutive waits that were longer than
+// this spinning time. Late sets only one count to zero, which is the count of the shortest spinning
+// time that would have sufficed for the wait.
 func (p *Policy) Late(wait time.Duration) {
 	if p.fixed {
 		return
@@ -231,10 +233,10 @@ func (p *Policy) Calm() bool {
 	return p.mode == Event || p.mode == Adaptive && p.budget == 0
 }
 
-// Since returns the time at which the thread's present wait for work began.
+// Since returns the time at which the thread began its present wait for work.
 func (p *Policy) Since() mono.Time { return p.since }
 
-// Empty returns what the thread must do after a poll that found no work.
+// Empty returns the thread's next action after a poll that found no work.
 func (p *Policy) Empty(now mono.Time) Action {
 	if p.mode == Event {
 		return Sleep
@@ -298,23 +300,23 @@ func (p *Policy) look(now mono.Time) {
 }
 
 // MayYield reports whether the policy expects a yield to return soon. MayYield returns true unless
-// the policy has found that a second thread or the host of the virtual machine uses this CPU. In a
-// crowded process (see Thread.Crowded), MayYield always returns true, because waiting goroutines of
-// the process need the CPU.
+// the policy has found that a different thread, or the host of the virtual machine, uses this CPU.
+// In a crowded process (see Thread.Crowded), MayYield always returns true, because waiting
+// goroutines of the process need the CPU.
 func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
 
-// AmongFriends tells the policy that this thread belongs to an oversubscribed job: more threads of
-// the job wait on the CPUs of this thread than these CPUs can run at a time. In an oversubscribed
-// job, a yield lets a different thread of the job run, which often takes less than gapLeast and
-// rarely longer.
+// AmongFriends tells the policy that this thread belongs to an oversubscribed job, in which more
+// threads wait on the CPUs of this thread than these CPUs can run at a time. In an oversubscribed
+// job, a yield lets a different thread of the job run, and rarely takes longer than gapLeast.
 func (p *Policy) AmongFriends() { p.friend = true }
 
 // Yielded records a yield that ended at the time "now" and had the duration "took". A yield that
-// takes a whole time slice shows that a second thread computes on this CPU. After the first such
-// yield, the thread does not yield for the time stolenFor, and after yieldsLong consecutive such
-// yields for the time besideFor. With AmongFriends, the first friendsLong-1 consecutive long yields
-// have no effect. With AmongFriends in the mode Busy, no long yield has an effect, because the
-// threads of the job would otherwise poll on the same CPU for the time besideFor.
+// takes a whole time slice shows that a different thread computes on this CPU. After one long yield
+// (of at least gapLeast), the thread does not yield for the time stolenFor, and after yieldsLong
+// consecutive long yields, it does not yield for the time besideFor. With AmongFriends, the first
+// friendsLong-1 consecutive long yields have no effect. With AmongFriends in the mode Busy, no long
+// yield has an effect, because the threads of the job would otherwise poll on the same CPU for the
+// time besideFor.
 func (p *Policy) Yielded(now mono.Time, took time.Duration) {
 	p.counts.Yields++
 	p.lookAt = p.lookAt.Add(took)
@@ -344,10 +346,10 @@ func (p *Policy) SleepMin() time.Duration {
 	return p.wake
 }
 
-// Slept records a sleep. The argument "took" is the actual duration of the sleep. The argument
-// "asked" is the requested duration, or a negative value if no limit was requested. The argument
-// "slack" is the kernel's timer slack, which is the largest time by which the kernel lengthens a
-// sleep.
+// Slept records a sleep. The argument "took" of Slept is the actual duration of the sleep. The
+// argument "asked" of Slept is the requested duration, or a negative value if no limit was
+// requested. The argument "slack" of Slept is the kernel's timer slack, which is the largest time
+// by which the kernel lengthens a sleep.
 func (p *Policy) Slept(asked, took, slack time.Duration) {
 	p.counts.Sleeps++
 	p.slept = true

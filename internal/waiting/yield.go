@@ -11,12 +11,13 @@ import (
 	"gobtl/internal/mono"
 )
 
-// The variable "pollers" is the number of this process's threads that wait by a Policy at present.
+// The variable "pollers" is the number of this process's threads that are waiting under the control
+// of a Policy.
 var pollers atomic.Int32
 
-// Enter adds one to the number of this process's threads that wait by a Policy. After its wait, the
-// thread must call the function that Enter has returned, which subtracts one from the number of
-// waiting threads.
+// Enter adds one to the number of this process's threads that are waiting under the control of a
+// Policy. After its wait, the thread must call the function that Enter has returned, which
+// subtracts one from the number of waiting threads.
 func Enter() (leave func()) {
 	pollers.Add(1)
 	return func() { pollers.Add(-1) }
@@ -38,8 +39,8 @@ func firstCPUs() *big.Int {
 	return new(big.Int).Sub(new(big.Int).Lsh(one, uint(runtime.NumCPU())), one)
 }
 
-// Cede yields the CPU to the threads of all processes that wait for it. If the process is crowded
-// (see Thread.Crowded), Cede lets waiting goroutines of the process run before that.
+// Cede yields the CPU to the threads of all processes that wait for it. In a crowded process (see
+// Thread.Crowded), Cede first lets waiting goroutines of the process run.
 func Cede() {
 	var t OSThread
 	if t.Crowded() {
@@ -85,10 +86,10 @@ var netpoller struct {
 }
 
 // askNetpoller writes a byte to a pipe, and parks the calling goroutine until the network poller
-// reports the pipe as readable. When Go's scheduler then finds no runnable goroutine, the scheduler
-// checks the network poller, which wakes the calling goroutine and all goroutines whose descriptors
-// are ready. If a call of askNetpoller is already in progress on a different goroutine, or if the
-// pipe cannot be created, askNetpoller does nothing.
+// reports the pipe as readable. When Go's scheduler finds no runnable goroutine, it checks the
+// network poller, which wakes the goroutine that has called askNetpoller and all goroutines whose
+// descriptors are ready. If a call of askNetpoller is already in progress on a different goroutine,
+// or if the pipe cannot be created, askNetpoller does nothing.
 func askNetpoller() {
 	p := &netpoller
 	if !p.mu.TryLock() {

@@ -6,6 +6,6 @@
 // If the device supports the kernel's virtio_net_hdr, each frame has a header of this type. With
 // virtio_net_hdr, one system call transfers a large TCP or UDP frame. Package offload splits and
 // joins large frames. Open finds the supported features of the kernel by trying them. The queues of
-// a device share no state. Only one goroutine at a time may use a Queue. Any goroutine may call the
-// functions and methods of package tap that do not belong to a Queue.
+// a device share no state. Only one goroutine at a time may use a Queue. The functions and methods
+// of package tap are safe for concurrent use, except the methods of Queue.
 package tap

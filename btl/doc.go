@@ -41,7 +41,7 @@
 //	                                with its last packet                    |
 //	                                                                        |
 //	  Poll  <---------------------------------------------------------------+
-//	    |           R direct_chunks.go  expected chunks, which are already in their final memory
+//	    |           R direct_chunks.go  expected chunks, already in their destination
 //	  decode        R read_headers.go   header, endpoint, payload, or a counted drop
 //	    |
 //	  admit         R link.go           its ACK, and whether its number is new

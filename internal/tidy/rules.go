@@ -117,12 +117,12 @@ var policies = []policy{
 		dir: "btl/internal/payload", imports: []string{"btl/internal/regcache", "fabric"},
 		deny: with(pureDeny, "time"),
 	},
-	{
-		dir: "btl/internal/path", imports: with(leaves, "btl/internal/pmtu", "fabric", "hotel"),
-		deny: pureDeny,
-	},
 	{dir: "btl/internal/pmtu", imports: leaves, deny: pureDeny},
 	{dir: "btl/internal/port", imports: with(leaves, "fabric"), deny: without(pureDeny, "unsafe")},
+	{
+		dir: "btl/internal/probe", imports: with(leaves, "btl/internal/pmtu", "fabric", "hotel"),
+		deny: pureDeny,
+	},
 	{
 		dir: "btl/internal/regcache", imports: []string{"fabric"},
 		libs: []string{"github.com/google/btree"},
@@ -146,7 +146,7 @@ var policies = []policy{
 			"btl/internal/flush",
 			"btl/internal/inbound", "btl/internal/landing", "btl/internal/liveness",
 			"btl/internal/meet", "btl/internal/numbers", "btl/internal/owed", "btl/internal/pack",
-			"btl/internal/path", "btl/internal/payload", "btl/internal/pmtu", "btl/internal/port",
+			"btl/internal/payload", "btl/internal/pmtu", "btl/internal/port", "btl/internal/probe",
 			"btl/internal/remote", "btl/internal/sched", "btl/internal/setting",
 			"btl/internal/share", "btl/internal/spare", "btl/internal/stats", "fabric", "frag",
 			"reliability"),

@@ -63,7 +63,7 @@ var ackMechanisms = []mechanism{
 	{
 		name: "more credits than places (overcommit)",
 		parts: []string{
-			"reliability/stretch.go", "btl/internal/path/trips.go",
+			"reliability/stretch.go", "btl/internal/probe/trips.go",
 			"btl/internal/peer: Overcommit Overcommit.Open Overcommit.TendOvercommit",
 		},
 		off: []change{{in: peerDir, old: "Stretch()", new: ""}},

@@ -8,9 +8,9 @@ import (
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/numbers"
-	"gobtl/btl/internal/path"
 	"gobtl/btl/internal/pmtu"
 	"gobtl/btl/internal/port"
+	"gobtl/btl/internal/probe"
 	"gobtl/btl/internal/remote"
 	"gobtl/btl/internal/sched"
 	"gobtl/fabric"
@@ -40,7 +40,7 @@ type Endpoint struct {
 	Rcv ackDebt
 	arriving
 	link
-	Path  path.Path
+	Path  probe.Path
 	Parts *frag.Parts // received slices of packets; nil before the first one
 	sending
 	Life    liveness.Watch

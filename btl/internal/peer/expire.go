@@ -2,14 +2,14 @@ package peer
 
 import (
 	"gobtl/btl/internal/liveness"
-	"gobtl/btl/internal/path"
+	"gobtl/btl/internal/probe"
 	"gobtl/internal/mono"
 )
 
 // Timers contains the timers of all peers.
 type Timers struct {
 	Watches liveness.Watches[*Endpoint] // one timer for each endpoint
-	Paths   path.Paths[*Endpoint]       // timers of the searches for the path MTU
+	Paths   probe.Paths[*Endpoint]      // timers of the searches for the path MTU
 	shedAt  mono.Time                   // earliest time of the next check of peers that hold memory
 	scarce  mono.Time                   // since when at least one peer lacks reassembly memory
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"gobtl/btl/internal/errs"
-	"gobtl/btl/internal/path"
+	"gobtl/btl/internal/probe"
 	"gobtl/btl/internal/stats"
 	"gobtl/frag"
 	"gobtl/internal/mono"
@@ -16,7 +16,7 @@ type pathHost struct{ all *Services }
 
 // pathOf returns the state that package path keeps for an endpoint, and the index of the endpoint
 // in the table of peers.
-func pathOf(ep *Endpoint) (*path.Path, uint32) { return &ep.Path, ep.ID.Slot() }
+func pathOf(ep *Endpoint) (*probe.Path, uint32) { return &ep.Path, ep.ID.Slot() }
 
 func (h pathHost) Clocks() (unpaused, timers *mono.Time) { return h.all.Clock.Times() }
 
@@ -29,9 +29,9 @@ func (h pathHost) RoundTrip(ep *Endpoint) (trip, deviation time.Duration) {
 	return p.RoundTrip, p.Deviation
 }
 
-func (h pathHost) Silence(ep *Endpoint) path.Silence {
+func (h pathHost) Silence(ep *Endpoint) probe.Silence {
 	now := h.all.Clock.Unpaused
-	return path.Silence{
+	return probe.Silence{
 		Quiet: ep.Life.Quiet(now), Acked: now.Sub(ep.Life.AckedAt),
 		DeadAfter: ep.Life.DeadAfter(&h.all.Timers.Watches.Rules),
 	}
@@ -54,7 +54,7 @@ func (h pathHost) EndNarrow(ep *Endpoint, baseBytes int) {
 type Overcommit struct {
 	*Services
 
-	overruns path.Overruns
+	overruns probe.Overruns
 	measure  *Endpoint // endpoint whose round trip TendOvercommit measures next, or nil
 }
 

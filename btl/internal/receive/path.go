@@ -49,7 +49,7 @@ func (as *Asides) receive(c *port.Channel, in *arrival) {
 }
 
 // onPing replies to a Ping with a Pong on the same channel. If the peer exceeds the limit on Pings
-// (path.Path.MayPong), or if no buffer is free for the Pong, onPing drops the Ping.
+// (probe.Path.MayPong), or if no buffer is free for the Pong, onPing drops the Ping.
 func (as *Asides) onPing(c *port.Channel, in *arrival) {
 	ep := in.ep
 	ep.Life.Heard(as.Clock.Unpaused, int(as.via))

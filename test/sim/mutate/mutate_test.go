@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"gobtl/internal/report"
 	"gobtl/test/patch"
@@ -93,6 +94,27 @@ func TestGist(t *testing.T) {
 	}
 	if got := gist("anything", errLimit); got != errLimit.Error() {
 		t.Error(got)
+	}
+}
+
+// A test whose fault makes it run for ever ends itself, and the fault counts as undecided.
+func TestEndlessTest(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":    "module endless\n",
+		"x_test.go": "package x\n\nimport \"testing\"\n\nfunc TestX(*testing.T) { select {} }\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &worker{o: &options{Limit: time.Hour}, ctx: t.Context(), root: dir, dir: t.TempDir()}
+	if err := w.overlay(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.run(time.Hour, "go", testArgs(". -run TestX", time.Millisecond)...)
+	if err == nil || !strings.Contains(out, testTimedOut) {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

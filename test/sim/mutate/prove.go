@@ -86,7 +86,10 @@ func (w *worker) try(r *result, e *patch.Edit) (err error) {
 			return nil
 		}
 	}
-	out, err := w.run(w.o.Limit, "go", testArgs(r.test)...)
+	out, err := w.run(w.o.Limit, "go", testArgs(r.test, w.o.Limit*4/5)...)
+	if strings.Contains(out, testTimedOut) {
+		err = errLimit
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, errLimit): // of a slow machine, or of the fault: nobody can tell
@@ -144,10 +147,14 @@ var notInSwarm = []string{"pml", "mpi", "mpi/coll"}
 // rapidPackages lists packages whose tests would spend half a minute on reducing a failure.
 var rapidPackages = []string{"./reliability", "./frag", "./hotel"}
 
-// testArgs returns the arguments of the go command for a test of the table.
-func testArgs(test string) []string {
+// testTimedOut is a part of the output of a test that has reached its time limit.
+const testTimedOut = "panic: test timed out"
+
+// testArgs returns the arguments of the go command for a test of the table. The test ends itself at
+// the time limit. If the go command were killed instead, its child process would continue the test.
+func testArgs(test string, limit time.Duration) []string {
 	words := strings.Fields(test)
-	args := append([]string{"test", "-count=1", "-vet=off"}, words...)
+	args := append([]string{"test", "-count=1", "-vet=off", "-timeout=" + limit.String()}, words...)
 	if slices.Contains(rapidPackages, words[0]) {
 		args = append(args, "-rapid.nofailfile", "-rapid.shrinktime=1ms", "-rapid.checks=1000")
 	}
@@ -193,7 +200,7 @@ func seedOf(out string, first uint64) uint64 {
 // noise lists beginnings of output lines that do not explain a failure.
 var noise = regexp.MustCompile(
 	`^\s*(---|===|FAIL|ok|PASS|exit status|goroutine|$|make replay|\?|panic: test timed)|` +
-		`GOBTL_TEST_SEED|\[rapid\]|To reproduce|Failed test output`)
+		`GOBTL_TEST_SEED|go: downloading |\[rapid\]|To reproduce|Failed test output`)
 
 var testPlace = regexp.MustCompile(`^\s*\w+_test\.go:\d+: `)
 

@@ -327,10 +327,10 @@ $packets += $n`,
 	{
 		name:  "trip-of-first",
 		fault: "the first round trip counts, though it waited for processors or in a queue",
-		in:    "btl/internal/path",
+		in:    "btl/internal/probe",
 		old:   "$t.answers == tripFirst",
 		new:   "true",
-		test:  "./btl/internal/path -run TestTripOfSeveral",
+		test:  "./btl/internal/probe -run TestTripOfSeveral",
 	},
 	{
 		name:  "urgent-unbounded",

@@ -21,7 +21,7 @@ var sizeMutations = []mutation{
 	{
 		name:  "pings-without-bound",
 		fault: "every Ping is answered",
-		in:    "btl/internal/path",
+		in:    "btl/internal/probe",
 		old:   "$p.pongs < pongsMax",
 		new:   "true",
 		test:  "./btl -run TestPongsBounded",
@@ -77,7 +77,7 @@ var sizeMutations = []mutation{
 	{
 		name:  "narrow-ungranted",
 		fault: "a path is found narrow before the time is over that the peer was granted",
-		in:    "btl/internal/path",
+		in:    "btl/internal/probe",
 		old:   "$s.Narrow($ep, $s.host.Silence($ep).DeadAfter)",
 		new:   "$s.Narrow($ep, time.Second)",
 		test:  "./btl -run TestPathNarrowAway",
@@ -85,7 +85,7 @@ var sizeMutations = []mutation{
 	{
 		name:  "narrow-asked-seldom",
 		fault: "a peer that was granted time counts as silent between two questions about its path",
-		in:    "btl/internal/path",
+		in:    "btl/internal/probe",
 		old:   "$p.Quiet >= $p.DeadAfter*3/4",
 		new:   "$p.Quiet >= time.Second*3/4",
 		test:  "./btl -run TestPathNarrowAway",

@@ -1,4 +1,4 @@
-// Package path runs the path MTU searches to a module's peers, and measures round trips. The type
+// Package probe runs the path MTU searches to a module's peers, and measures round trips. The type
 // Overruns detects overruns of the receive buffer, which occur if peers have more credits than the
 // buffer has room for.
 //
@@ -17,5 +17,5 @@
 //   - A measured round trip is used only after several answers, because queues can delay the first
 //     answers even on a short path.
 //
-// The types of package path are not safe for concurrent use.
-package path
+// The types of package probe are not safe for concurrent use.
+package probe

@@ -236,7 +236,7 @@ func (s *Paths[E]) setTimer(ep E) {
 	now := *s.clock
 	room, err := s.timers.Checkin(now, p.Due.Sub(now), slot)
 	if err != nil {
-		panic("path: no room for a timer: " + err.Error()) // as many as endpoints
+		panic("probe: no room for a timer: " + err.Error()) // as many as endpoints
 	}
 	p.room = room
 }

@@ -28,10 +28,10 @@ at = max(end, len(payload))`,
 		name:  "pack-rest-not-whole",
 		fault: "of a refused pack only the first of the other records is sent again",
 		in:    "btl/internal/peer",
-		old: `if $c != stripTag {
+		old: `if $tag, _, $rest = frag.NextRecord($rest); $tag != stripTag {
 	$n += copy($*args)
 }`,
-		new: `if $c != stripTag && $n == 0 {
+		new: `if $tag, _, $rest = frag.NextRecord($rest); $tag != stripTag && $n == 0 {
 	$n += copy($*args)
 }`,
 		test: "./test/sim/scenario -run TestScenarios/pack-nack",
@@ -122,7 +122,8 @@ at = max(end, len(payload))`,
 		in:    "btl/internal/receive",
 		old:   "$rc.piecesTaken = 0",
 		new: `$rc.piecesTaken = 0
-$rc.accepted(in.ep, &in.Header)`,
+$rc.accepted(in.ep, &in.Header)
+in.Header.Seq++ // acceptLast must not accept the same number again`,
 		test: "./btl -run TestPackAnswers",
 	},
 	{

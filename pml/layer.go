@@ -40,8 +40,8 @@ type Layer struct {
 	busy     busy
 	done     completions // ended requests
 	out      output
-	handlers handlers        // of active messages
-	refused  map[uint64]bool // refused groups of tags; nil if none
+	handlers handlers // of active messages
+	refused  refused
 	observe  func(p *Peer, tag, size uint64, eager bool)
 	overhead int // bytes of a packet that a fragment cannot use
 	// packetsMax is the maximum number of packets in flight to a peer (Peer.packets).

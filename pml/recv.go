@@ -287,7 +287,7 @@ func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	if ready {
 		l.stats.NotReady++
 	}
-	if l.refused != nil && l.refused[group(m.tag)] {
+	if l.refused.has(m.tag) {
 		l.drop(now, m)
 		return
 	}
@@ -310,7 +310,7 @@ func (l *Layer) matchKept(now btl.Time, m *Message) {
 		l.memory.release(m)
 		return
 	}
-	if l.refused != nil && l.refused[group(m.tag)] {
+	if l.refused.has(m.tag) {
 		l.drop(now, m)
 		l.memory.release(m)
 		return

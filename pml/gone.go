@@ -3,8 +3,9 @@ package pml
 // The method "leave" handles the unreceived messages of a peer whose connection has ended. Messages
 // that had arrived completely before the end of the connection can still be received. The method
 // "leave" drops the messages that the peer has only announced. If the messages of gone peers exceed
-// Config.GoneBytes, the method "leave" returns messages of gone peers to the memory y.
-func (q *unexpected) leave(p *Peer, y *memory) {
+// Config.GoneBytes, the method "leave" returns messages of gone peers to the memory y. The result is
+// the number of messages that the method "leave" has handled.
+func (q *unexpected) leave(p *Peer, y *memory) (count int) {
 	held := int64(0)
 	for m := p.unexpected.first; m != nil; {
 		next := m.own.next
@@ -15,17 +16,20 @@ func (q *unexpected) leave(p *Peer, y *memory) {
 			m.gone = true
 		}
 		m = next
+		count++
 	}
 	if held == 0 {
-		return
+		return count
 	}
 	for _, d := range q.gone.Add(p.ep.PeerHost(), p, goneBytes+held) {
 		for m := d.unexpected.first; m != nil; m = d.unexpected.first {
 			q.remove(m)
 			y.release(m)
 			q.forgotten++
+			count++
 		}
 	}
+	return count
 }
 
 // The method "take" removes a message that is received, dropped, or returned by MProbe.

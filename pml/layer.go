@@ -38,6 +38,7 @@ type Layer struct {
 	memory     memory
 
 	busy     busy
+	swept    sweeper
 	done     completions // ended requests
 	out      output
 	handlers handlers // of active messages
@@ -96,6 +97,7 @@ type Peer struct {
 	// The fields below belong to host.go.
 	host         *host // nil if the peer is gone
 	mates        links[Peer]
+	sweeps       links[Peer] // entry in sweeper.peers
 	homes        links[Peer]
 	holds        links[Peer]
 	opens        links[Peer]
@@ -124,7 +126,7 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	cfg.EagerBytes = min(cfg.EagerBytes, m.Limits().FragmentBytesMax-headMostSize)
 	seed := m.Config().Random()
 	l := &Layer{
-		m: m, cfg: cfg, out: output{tag: cfg.Tag}, busy: newBusy(),
+		m: m, cfg: cfg, out: output{tag: cfg.Tag}, busy: newBusy(), swept: newSweeper(),
 		posted: newPosted(seed), unexpected: newUnexpected(seed, cfg.GoneBytes),
 		probed: probed{list[Message]{at: func(m *Message) *links[Message] { return &m.order }}},
 		done:   newCompletions(), onPeer: onPeer,
@@ -171,7 +173,8 @@ func (l *Layer) CheckIdle() error {
 		return fmt.Errorf("pml: %d messages, %d bytes are kept", s.UnexpectedMessages, s.UnexpectedBytes)
 	case !l.posted.empty():
 		return errors.New("pml: receives wait")
-	case l.busy.count > 0 || l.hosts.homeless.first != nil || !l.done.empty():
+	case l.busy.count > 0 || l.swept.peers.first != nil || l.hosts.homeless.first != nil ||
+		!l.done.empty():
 		return errors.New("pml: something waits for room")
 	}
 	return l.hosts.check()
@@ -214,7 +217,9 @@ func newPeer(index uint32) *Peer {
 // Progress calls the module's Progress, and then sends queued messages and data. Layer.Progress has
 // the same argument and results as the module's Progress.
 func (l *Layer) Progress(now btl.Time) (int, error) {
+	l.swept.left = sweepMost
 	n, err := l.m.Progress(now)
+	l.sweep()
 	if l.hosts.homeless.first != nil {
 		l.hosts.houseAll()
 	}
@@ -230,12 +235,13 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 }
 
 // Deadline returns the time of the latest Progress if that call has not tried to send to all peers
-// with queued messages yet, and otherwise the result of the module's Deadline. Messages that wait
-// for a free buffer or for the peer need no deadline, because a received packet ends their wait.
-// While peers owe the data of matched receives, Deadline returns at the latest the time of the next
-// check for stalled peers.
+// with queued messages yet, or has not handled the unreceived messages of all ended peers yet.
+// Otherwise, Deadline returns the result of the module's Deadline. Messages that wait for a free
+// buffer or for the peer need no deadline, because a received packet ends their wait. While peers
+// owe the data of matched receives, Deadline returns at the latest the time of the next check for
+// stalled peers.
 func (l *Layer) Deadline() btl.Time {
-	if at, ok := l.busy.deadline(); ok {
+	if at, ok := l.busy.deadline(); ok || l.swept.peers.first != nil {
 		return at
 	}
 	if l.hosts.watches() {
@@ -323,9 +329,10 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 }
 
 // The method "end" ends all requests that depend on a peer whose connection has ended. Messages
-// that had arrived completely before the end of the connection can still be received. The running
-// time of the method "end" does not depend on the number of requests and messages of the connected
-// peers.
+// that had arrived completely before the end of the connection can still be received. The method
+// "sweep" handles the unreceived messages of the peer, at once or in a later call of Progress. The
+// running time of the method "end" does not depend on the number of requests and messages of the
+// connected peers.
 func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return
@@ -339,17 +346,10 @@ func (l *Layer) end(p *Peer, why error) {
 		p.active.remove(r)
 		l.finish(r, r.lost(p.err))
 	}
-	l.unexpected.leave(p, &l.memory)
-	for m := p.probed.first; m != nil; m = p.probed.first {
-		l.probed.remove(m) // RecvMessage returns the reason
-	}
-	for _, m := range p.early {
-		if m != nil {
-			l.memory.release(m)
-		}
-	}
-	p.early, p.control = nil, fifo.Queue[head]{}
+	p.control = fifo.Queue[head]{}
 	l.hosts.leave(p)
+	l.swept.peers.add(p)
+	l.sweep()
 	if l.onPeer != nil {
 		l.onPeer(p, p.err)
 	}

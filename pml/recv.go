@@ -332,6 +332,8 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 		if m.sync {
 			l.answer(now, p, head{kind: kindMatched, a: m.id})
 		}
+	case p.err != nil:
+		l.finish(r, p.err)
 	case r.Len() == 0:
 		l.finish(r, r.misfit())
 		l.answer(now, p, head{kind: kindClear, a: m.id})

@@ -173,8 +173,7 @@ func (l *Layer) CheckIdle() error {
 		return fmt.Errorf("pml: %d messages, %d bytes are kept", s.UnexpectedMessages, s.UnexpectedBytes)
 	case !l.posted.empty():
 		return errors.New("pml: receives wait")
-	case l.busy.count > 0 || l.swept.peers.first != nil || l.hosts.homeless.first != nil ||
-		!l.done.empty():
+	case l.busy.count > 0 || l.sweeps() || l.hosts.homeless.first != nil || !l.done.empty():
 		return errors.New("pml: something waits for room")
 	}
 	return l.hosts.check()
@@ -235,13 +234,13 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 }
 
 // Deadline returns the time of the latest Progress if that call has not tried to send to all peers
-// with queued messages yet, or has not handled the unreceived messages of all ended peers yet.
-// Otherwise, Deadline returns the result of the module's Deadline. Messages that wait for a free
+// with queued messages yet, or has not handled all unreceived messages of ended peers and refused
+// groups yet. Otherwise, Deadline returns the result of the module's Deadline. Messages that wait for a free
 // buffer or for the peer need no deadline, because a received packet ends their wait. While peers
 // owe the data of matched receives, Deadline returns at the latest the time of the next check for
 // stalled peers.
 func (l *Layer) Deadline() btl.Time {
-	if at, ok := l.busy.deadline(); ok || l.swept.peers.first != nil {
+	if at, ok := l.busy.deadline(); ok || l.sweeps() {
 		return at
 	}
 	if l.hosts.watches() {

@@ -157,6 +157,9 @@ type unexpected struct {
 	any   [anyMasks]table[Message]
 	seed  uint64 // seed of the hash function
 
+	next  *Message // the next message to look at after a Refuse; nil: none (refuse.go)
+	again bool     // then look at all messages once more, because of another Refuse
+
 	gone      *kept.Keeper[*Peer] // gone peers with unreceived messages (gone.go)
 	forgotten uint64              // messages dropped because of Config.GoneBytes
 }
@@ -180,6 +183,9 @@ func (q *unexpected) add(m *Message) {
 }
 
 func (q *unexpected) remove(m *Message) {
+	if q.next == m {
+		q.next = m.order.next
+	}
 	q.all.remove(m)
 	m.peer.unexpected.remove(m)
 	q.exact.remove(m)

@@ -45,11 +45,13 @@ func (s *refused) add(g uint64) {
 
 // Refuse drops all messages whose tags are in the same group as the argument "tag". Refuse applies
 // to messages that have arrived, to messages that MProbe has returned, and to messages that arrive
-// later, until 65536 further groups were refused. The send of a dropped message ends as if the
-// message had been received, so that the sender does not wait forever. A posted receive that can
-// match only tags of the refused group ends with the error "why". If "why" is nil, the receive
-// stays posted, and gets a matching message that arrives later. After Refuse, the caller must not
-// begin receives for the refused group. The argument "now" of Refuse is the current time.
+// later, until 65536 further groups were refused. If many messages have arrived, later calls of
+// Progress drop the rest of them. Until then, a receive or probe for several groups can find them.
+// The send of a dropped message ends as if the message had been received, so that the sender does
+// not wait forever. A posted receive that can match only tags of the refused group ends with the
+// error "why". If "why" is nil, the receive stays posted, and gets a matching message that arrives
+// later. After Refuse, the caller must not begin receives for the refused group. The argument "now"
+// of Refuse is the current time.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	g := group(tag)
 	l.refused.add(g)
@@ -60,36 +62,52 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 			}
 		})
 	}
-	// Refuse removes all messages of the group from the Layer's lists before it drops the first of
-	// them. The method "drop" can end the connection to a peer, and the end of a connection frees
-	// messages of the peer that are still in the lists. A message that is no longer in a list is freed
-	// only by Refuse.
-	var come, probed []*Message
-	for m := l.unexpected.all.first; m != nil; m = m.order.next {
-		if group(m.tag) == g {
-			come = append(come, m)
-		}
-	}
+	// Refuse removes all messages of the group from the list "probed" before it drops the first of
+	// them. The method "drop" can end the connection to a peer, and the end of a connection changes
+	// the list.
+	var probed []*Message
 	for m := l.probed.all.first; m != nil; m = m.order.next {
 		if group(m.tag) == g && !m.active {
 			probed = append(probed, m)
 		}
 	}
-	for _, m := range come {
-		l.unexpected.take(m)
-	}
 	for _, m := range probed {
 		l.probed.remove(m)
-	}
-	for _, m := range come {
-		l.drop(now, m)
-		l.memory.release(m)
 	}
 	for _, m := range probed {
 		l.drop(now, m)
 		l.memory.spend(m)
 	}
+	if q := &l.unexpected; q.next == nil {
+		q.next = q.all.first
+	} else {
+		q.again = true
+	}
+	l.sweep()
 	l.done.settle()
+}
+
+// The method "due" returns the next unreceived message to look at, because its group of tags may
+// have been refused after its arrival. If there is none, the method "due" returns nil.
+func (q *unexpected) due() *Message {
+	if q.next == nil && q.again {
+		q.again, q.next = false, q.all.first
+	}
+	return q.next
+}
+
+// dropRefused drops the messages of refused groups among the unreceived messages, in their order,
+// until sweepMost messages were looked at (see the method "sweep").
+func (l *Layer) dropRefused() {
+	for m := l.unexpected.due(); m != nil && l.swept.left > 0; m = l.unexpected.due() {
+		l.swept.left--
+		l.unexpected.next = m.order.next
+		if l.refused.has(m.tag) {
+			l.unexpected.take(m)
+			l.drop(m.peer.ep.Now(), m)
+			l.memory.release(m)
+		}
+	}
 }
 
 // The method "drop" discards a message, and replies to the sender as if the message had been

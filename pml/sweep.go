@@ -1,8 +1,9 @@
 package pml
 
-// sweepMost is the number of unreceived messages of ended peers after which a call of Progress lets
-// further ended peers wait for the next call. Without sweepMost, a call of Progress would take
-// seconds when many peers end at the same time, for example all peers of a host.
+// sweepMost is the number of unreceived messages of ended peers and of refused groups after which a
+// call of Progress leaves the other such messages to the next call. Without sweepMost, a call of
+// Progress would take seconds when many peers end at the same time, for example all peers of a
+// host.
 const sweepMost = 4096
 
 // The type "sweeper" contains the peers whose connections have ended, and whose unreceived messages
@@ -18,16 +19,21 @@ func newSweeper() sweeper {
 	}
 }
 
-// The method "sweep" handles the unreceived messages of ended peers, one peer after the other,
-// until sweepMost messages were handled since the beginning of the latest call of Progress. Until
-// then, the messages of an ended peer stay in the lists, and a receive that matches a message
-// whose data has not arrived ends with the error of the peer.
+// The method "sweep" handles the unreceived messages of ended peers, one peer after the other, and
+// then those of refused groups, until sweepMost messages were handled since the beginning of the
+// latest call of Progress. Until its turn, a message of an ended peer stays in the lists, and a
+// receive that matches a message whose data has not arrived ends with the error of the peer.
 func (l *Layer) sweep() {
 	for p := l.swept.peers.first; p != nil && l.swept.left > 0; p = l.swept.peers.first {
 		l.swept.peers.remove(p)
 		l.swept.left -= 1 + l.sweepPeer(p)
 	}
+	l.dropRefused()
 }
+
+// The method "sweeps" reports whether a call of Progress is due, because the method "sweep" has not
+// handled all messages yet.
+func (l *Layer) sweeps() bool { return l.swept.peers.first != nil || l.unexpected.due() != nil }
 
 // sweepPeer handles the unreceived messages of an ended peer. Messages that have arrived completely
 // can still be received. sweepPeer returns the number of messages that it has handled.

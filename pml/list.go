@@ -73,6 +73,7 @@ type table[T any] struct {
 	old     []list[T] // the buckets before the latest growth; nil when they are empty
 	moved   int       // number of old buckets that are empty for good
 	count   int
+	late    int // eighths of a bucket: how much fuller the buckets are when the table grows
 	at      func(*T) *links[T]
 	key     func(*T) uint64
 }
@@ -117,7 +118,7 @@ func (t *table[T]) after(v *T, hash uint64) *T {
 func (t *table[T]) add(v *T) {
 	if t.old != nil {
 		t.move()
-	} else if t.count >= 2*len(t.buckets) && len(t.buckets) < bucketsMax {
+	} else if n := len(t.buckets); t.count >= 2*n+t.late*(n/8) && n < bucketsMax {
 		t.old, t.moved = t.buckets, 0
 		t.buckets = make([]list[T], 2*len(t.old))
 	}

@@ -19,3 +19,40 @@ func TestTableGrowsInSteps(t *testing.T) {
 		t.Errorf("%d values have %d buckets", count, len(q.buckets))
 	}
 }
+
+// The tables of unreceived messages do not grow at the same time, for all of which they need memory
+// at once.
+func TestTablesGrowInTurns(t *testing.T) {
+	t.Parallel()
+	q, p := newUnexpected(1, 0), newPeer(1)
+	for mask := range uint64(anyMasks) {
+		q.tableFor(mask)
+	}
+	tables := []*table[Message]{&q.exact}
+	for i := range q.any {
+		tables = append(tables, &q.any[i])
+	}
+	const apart = bucketsMin / 8
+	latest := -apart
+	for i := range 40 * bucketsMin {
+		var sizes []int
+		for _, table := range tables {
+			sizes = append(sizes, len(table.buckets))
+		}
+		q.add(&Message{peer: p, tag: uint64(i)})
+		for j, table := range tables {
+			if len(table.buckets) == sizes[j] {
+				continue
+			}
+			if i-latest < apart {
+				t.Fatalf("two tables grow at messages %d and %d", latest, i)
+			}
+			latest = i
+		}
+	}
+	for i, table := range tables {
+		if n := len(table.buckets); n < 8*bucketsMin {
+			t.Errorf("table %d has %d buckets", i, n)
+		}
+	}
+}

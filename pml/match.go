@@ -209,6 +209,7 @@ func (q *unexpected) tableFor(mask uint64) int {
 	q.masks = append(q.masks, mask)
 	q.any[i] = newTable(func(m *Message) *links[Message] { return &m.any[i] },
 		func(m *Message) uint64 { return hash(q.seed, anyPeer, m.tag&mask) })
+	q.any[i].late = i + 1 // so that the tables do not all get memory at the same time
 	for m := q.all.first; m != nil; m = m.order.next {
 		q.any[i].add(m)
 	}

@@ -3,8 +3,8 @@ package pml
 // The method "leave" handles the unreceived messages of a peer whose connection has ended. Messages
 // that had arrived completely before the end of the connection can still be received. The method
 // "leave" drops the messages that the peer has only announced. If the messages of gone peers exceed
-// Config.GoneBytes, the method "leave" returns messages of gone peers to the memory y. The result is
-// the number of messages that the method "leave" has handled.
+// Config.GoneBytes, the method "leave" returns messages of gone peers to the memory y. The result
+// of the method "leave" is the number of messages that it has handled.
 func (q *unexpected) leave(p *Peer, y *memory) (count int) {
 	held := int64(0)
 	for m := p.unexpected.first; m != nil; {

@@ -126,13 +126,13 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	cfg.EagerBytes = min(cfg.EagerBytes, m.Limits().FragmentBytesMax-headMostSize)
 	seed := m.Config().Random()
 	l := &Layer{
-		m: m, cfg: cfg, out: output{tag: cfg.Tag}, busy: newBusy(), swept: newSweeper(),
+		m: m, cfg: cfg, out: output{tag: cfg.Tag}, busy: newBusy(),
 		posted: newPosted(seed), unexpected: newUnexpected(seed, cfg.GoneBytes),
 		probed: probed{list[Message]{at: func(m *Message) *links[Message] { return &m.order }}},
 		done:   newCompletions(), onPeer: onPeer,
 	}
 	mc := m.Config()
-	l.hosts = newHosts(&mc)
+	l.hosts, l.swept = newHosts(&mc), newSweeper(l)
 	l.onPut, l.onPacket = l.putDone, l.packetDone
 	l.requests.init(cfg.Random)
 	l.packetsMax = m.Config().SendBuffers / underShare
@@ -173,7 +173,7 @@ func (l *Layer) CheckIdle() error {
 		return fmt.Errorf("pml: %d messages, %d bytes are kept", s.UnexpectedMessages, s.UnexpectedBytes)
 	case !l.posted.empty():
 		return errors.New("pml: receives wait")
-	case l.busy.count > 0 || l.sweeps() || l.hosts.homeless.first != nil || !l.done.empty():
+	case l.busy.count > 0 || l.swept.due() || l.hosts.homeless.first != nil || !l.done.empty():
 		return errors.New("pml: something waits for room")
 	}
 	return l.hosts.check()
@@ -218,7 +218,7 @@ func newPeer(index uint32) *Peer {
 func (l *Layer) Progress(now btl.Time) (int, error) {
 	l.swept.left = sweepMost
 	n, err := l.m.Progress(now)
-	l.sweep()
+	l.swept.sweep()
 	if l.hosts.homeless.first != nil {
 		l.hosts.houseAll()
 	}
@@ -235,12 +235,12 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 
 // Deadline returns the time of the latest Progress if that call has not tried to send to all peers
 // with queued messages yet, or has not handled all unreceived messages of ended peers and refused
-// groups yet. Otherwise, Deadline returns the result of the module's Deadline. Messages that wait for a free
-// buffer or for the peer need no deadline, because a received packet ends their wait. While peers
-// owe the data of matched receives, Deadline returns at the latest the time of the next check for
-// stalled peers.
+// groups yet. Otherwise, Deadline returns the result of the module's Deadline. Messages that wait
+// for a free buffer or for the peer need no deadline, because a received packet ends their wait.
+// While peers owe the data of matched receives, Deadline returns at the latest the time of the next
+// check for stalled peers.
 func (l *Layer) Deadline() btl.Time {
-	if at, ok := l.busy.deadline(); ok || l.sweeps() {
+	if at, ok := l.busy.deadline(); ok || l.swept.due() {
 		return at
 	}
 	if l.hosts.watches() {
@@ -348,7 +348,7 @@ func (l *Layer) end(p *Peer, why error) {
 	p.control = fifo.Queue[head]{}
 	l.hosts.leave(p)
 	l.swept.peers.add(p)
-	l.sweep()
+	l.swept.sweep()
 	if l.onPeer != nil {
 		l.onPeer(p, p.err)
 	}

@@ -16,7 +16,7 @@ const refusedMax = 1 << 16
 // refusedMax groups. The zero value is ready for use.
 type refused struct {
 	groups map[uint64]bool
-	order  []uint64 // circular buffer: the group that was refused as number i is at i modulo refusedMax
+	order  []uint64 // circular buffer: group number i is at index i modulo refusedMax
 	count  int      // number of groups that were refused so far
 }
 
@@ -83,7 +83,7 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	} else {
 		q.again = true
 	}
-	l.sweep()
+	l.swept.sweep()
 	l.done.settle()
 }
 
@@ -94,20 +94,6 @@ func (q *unexpected) due() *Message {
 		q.again, q.next = false, q.all.first
 	}
 	return q.next
-}
-
-// dropRefused drops the messages of refused groups among the unreceived messages, in their order,
-// until sweepMost messages were looked at (see the method "sweep").
-func (l *Layer) dropRefused() {
-	for m := l.unexpected.due(); m != nil && l.swept.left > 0; m = l.unexpected.due() {
-		l.swept.left--
-		l.unexpected.next = m.order.next
-		if l.refused.has(m.tag) {
-			l.unexpected.take(m)
-			l.drop(m.peer.ep.Now(), m)
-			l.memory.release(m)
-		}
-	}
 }
 
 // The method "drop" discards a message, and replies to the sender as if the message had been

@@ -16,7 +16,8 @@ func TestRefusedMost(t *testing.T) {
 	if n := len(l.refused.groups); n != refusedMax {
 		t.Errorf("%d groups are refused, want %d", n, refusedMax)
 	}
-	for i, want := range map[int]bool{0: false, more - 1: false, more: true, refusedMax + more - 1: true} {
+	wants := map[int]bool{0: false, more - 1: false, more: true, refusedMax + more - 1: true}
+	for i, want := range wants {
 		if got := l.refused.has(uint64(i)<<GroupBits + 5); got != want {
 			t.Errorf("group %d is refused: %v, want %v", i, got, want)
 		}

@@ -9,35 +9,39 @@ const sweepMost = 4096
 // The type "sweeper" contains the peers whose connections have ended, and whose unreceived messages
 // were not handled yet.
 type sweeper struct {
+	l     *Layer
 	peers list[Peer]
 	left  int // number of messages that the present call of Progress may still handle
 }
 
-func newSweeper() sweeper {
+func newSweeper(l *Layer) sweeper {
 	return sweeper{
-		peers: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.sweeps }}, left: sweepMost,
+		l: l, left: sweepMost,
+		peers: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.sweeps }},
 	}
 }
+
+// The method "due" reports whether a call of Progress is due, because the method "sweep" has not
+// handled all messages yet.
+func (s *sweeper) due() bool { return s.peers.first != nil || s.l.unexpected.due() != nil }
 
 // The method "sweep" handles the unreceived messages of ended peers, one peer after the other, and
 // then those of refused groups, until sweepMost messages were handled since the beginning of the
 // latest call of Progress. Until its turn, a message of an ended peer stays in the lists, and a
 // receive that matches a message whose data has not arrived ends with the error of the peer.
-func (l *Layer) sweep() {
-	for p := l.swept.peers.first; p != nil && l.swept.left > 0; p = l.swept.peers.first {
-		l.swept.peers.remove(p)
-		l.swept.left -= 1 + l.sweepPeer(p)
+func (s *sweeper) sweep() {
+	for p := s.peers.first; p != nil && s.left > 0; p = s.peers.first {
+		s.peers.remove(p)
+		s.left -= 1 + s.end(p)
 	}
-	l.dropRefused()
+	s.dropRefused()
 }
 
-// The method "sweeps" reports whether a call of Progress is due, because the method "sweep" has not
-// handled all messages yet.
-func (l *Layer) sweeps() bool { return l.swept.peers.first != nil || l.unexpected.due() != nil }
-
-// sweepPeer handles the unreceived messages of an ended peer. Messages that have arrived completely
-// can still be received. sweepPeer returns the number of messages that it has handled.
-func (l *Layer) sweepPeer(p *Peer) (count int) {
+// The method "end" handles the unreceived messages of an ended peer. Messages that have arrived
+// completely can still be received. The result is the number of messages that the method "end" has
+// handled.
+func (s *sweeper) end(p *Peer) (count int) {
+	l := s.l
 	count = l.unexpected.leave(p, &l.memory)
 	for m := p.probed.first; m != nil; m = p.probed.first {
 		l.probed.remove(m) // RecvMessage returns the reason
@@ -51,4 +55,19 @@ func (l *Layer) sweepPeer(p *Peer) (count int) {
 	}
 	p.early = nil
 	return count
+}
+
+// dropRefused drops the messages of refused groups among the unreceived messages, in their order,
+// until sweepMost messages were looked at.
+func (s *sweeper) dropRefused() {
+	l := s.l
+	for m := l.unexpected.due(); m != nil && s.left > 0; m = l.unexpected.due() {
+		s.left--
+		l.unexpected.next = m.order.next
+		if l.refused.has(m.tag) {
+			l.unexpected.take(m)
+			l.drop(m.peer.ep.Now(), m)
+			l.memory.release(m)
+		}
+	}
 }

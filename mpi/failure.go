@@ -211,7 +211,10 @@ func (c *Comm) register() {
 }
 
 // Free releases a communicator that has no operation in progress. Calling Free is optional, and
-// affects only this rank. After Free this rank sends no control messages about the communicator.
+// affects only this rank. Free drops the communicator's messages that this rank has not received,
+// so that they do not count towards the limits on unreceived messages any more. This rank also
+// drops messages of the communicator that arrive later, unless a receive matches that was begun
+// before Free. After Free this rank sends no control messages about the communicator.
 // When this rank calls an operation of the communicator after Free, including the Start of
 // persistent requests, the operation returns ErrFreed. If the communicator was revoked before Free,
 // the operation returns ErrRevoked instead of ErrFreed.
@@ -233,6 +236,9 @@ func (c *Comm) Free() {
 func (c *Comm) free() {
 	f := &c.e.failures
 	delete(f.comms, c.context)
+	if c.e.broken == nil {
+		c.dropUnreceived()
+	}
 	if !slices.Contains(f.freed, c) && c.rounds > 0 {
 		f.freed = append(f.freed, c)
 	}
@@ -242,6 +248,17 @@ func (c *Comm) free() {
 	if len(f.freed) > freedMax {
 		f.forget(f.freed[0])
 		f.freed = slices.Delete(f.freed, 0, 1)
+	}
+}
+
+// dropUnreceived drops the messages of the communicator that no receive has matched, now and later.
+// If collective operations of the communicator are in progress, the messages of collective
+// operations are not dropped.
+func (c *Comm) dropUnreceived() {
+	now := c.e.now()
+	c.e.l.Refuse(now, c.context, nil)
+	if len(c.under) == 0 {
+		c.e.l.Refuse(now, c.context|1<<innerShift, nil)
 	}
 }
 

@@ -2,10 +2,10 @@ package pml
 
 // The method "leave" handles the unexpected messages of a peer whose connection has ended. Messages
 // that had arrived completely before the end of the connection can still be received. The method
-// "leave" drops the messages of the peer that were announced and whose data has not arrived. If the
-// messages of ended connections exceed Config.GoneBytes, the method "leave" drops all messages of
-// some ended connections, and returns the memory to the pool y.
-func (q *unexpected) leave(p *Peer, y *memory) {
+// "leave" drops the messages that the peer has only announced. If the messages of gone peers exceed
+// Config.GoneBytes, the method "leave" returns messages of gone peers to the memory y. The result
+// of the method "leave" is the number of messages that it has handled.
+func (q *unexpected) leave(p *Peer, y *memory) (count int) {
 	held := int64(0)
 	for m := p.unexpected.first; m != nil; {
 		next := m.own.next
@@ -16,17 +16,20 @@ func (q *unexpected) leave(p *Peer, y *memory) {
 			m.gone = true
 		}
 		m = next
+		count++
 	}
 	if held == 0 {
-		return
+		return count
 	}
 	for _, d := range q.gone.Add(p.ep.PeerHost(), p, goneBytes+held) {
 		for m := d.unexpected.first; m != nil; m = d.unexpected.first {
 			q.remove(m)
 			y.release(m)
 			q.forgotten++
+			count++
 		}
 	}
+	return count
 }
 
 // The method "take" removes a message from the unexpected messages, because the message is

@@ -31,7 +31,8 @@ func TestChosenTags(t *testing.T) {
 		}
 		q.add(&Message{peer: good, tag: tag})
 		ahead := 0
-		for m := q.exact.bucket(hash(seed, good.index, tag)).first; m.peer != good; m = m.same.next {
+		h := hash(seed, good.index, tag)
+		for m := q.exact.first(h); m.peer != good; m = q.exact.after(m, h) {
 			ahead++
 		}
 		if ahead > count/16 {

@@ -38,10 +38,11 @@ type Layer struct {
 	memory     memory
 
 	busy     busy
+	swept    sweeper
 	done     completions // ended requests
 	out      output
-	handlers handlers        // of active messages
-	refused  map[uint64]bool // refused groups of tags; nil if none
+	handlers handlers // of active messages
+	refused  refused
 	observe  func(p *Peer, tag, size uint64, eager bool)
 	overhead int // bytes of a packet that a fragment cannot use
 	// packetsMax is the maximum number of packets in flight to a peer (Peer.packets).
@@ -95,6 +96,7 @@ type Peer struct {
 	// The fields below belong to host.go.
 	host         *host // nil if the peer is gone
 	mates        links[Peer]
+	sweeps       links[Peer] // entry in sweeper.peers
 	homes        links[Peer]
 	holds        links[Peer]
 	opens        links[Peer]
@@ -129,7 +131,7 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 		done:   newCompletions(), onPeer: onPeer,
 	}
 	mc := m.Config()
-	l.hosts = newHosts(&mc)
+	l.hosts, l.swept = newHosts(&mc), newSweeper(l)
 	l.onPut, l.onPacket = l.putDone, l.packetDone
 	l.requests.init(cfg.Random)
 	l.packetsMax = m.Config().SendBuffers / underShare
@@ -170,7 +172,7 @@ func (l *Layer) CheckIdle() error {
 		return fmt.Errorf("pml: %d messages, %d bytes are kept", s.UnexpectedMessages, s.UnexpectedBytes)
 	case !l.posted.empty():
 		return errors.New("pml: receives wait")
-	case l.busy.count > 0 || l.hosts.homeless.first != nil || !l.done.empty():
+	case l.busy.count > 0 || l.swept.due() || l.hosts.homeless.first != nil || !l.done.empty():
 		return errors.New("pml: something waits for room")
 	}
 	return l.hosts.check()
@@ -213,7 +215,9 @@ func newPeer(index uint32) *Peer {
 // Progress calls the module's Progress, and then sends queued messages and data. Layer.Progress has
 // the same argument and results as the module's Progress.
 func (l *Layer) Progress(now btl.Time) (int, error) {
+	l.swept.left = sweepMost
 	n, err := l.m.Progress(now)
+	l.swept.sweep()
 	if l.hosts.homeless.first != nil {
 		l.hosts.houseAll()
 	}
@@ -229,12 +233,13 @@ func (l *Layer) Progress(now btl.Time) (int, error) {
 }
 
 // Deadline returns the time of the latest Progress if that call has not tried to send to all peers
-// with queued messages yet, and otherwise the result of the module's Deadline. Messages that wait
-// for a free buffer or for credit of the peer need no deadline, because a received packet ends
-// their wait. While matched receives wait for data of their senders, Deadline returns at the latest
-// the time of the next check for stalled peers.
+// with queued messages yet, or has not handled all unexpected messages of ended peers and refused
+// groups yet. Otherwise, Deadline returns the result of the module's Deadline. Messages that wait
+// for a free buffer or for the peer need no deadline, because a received packet ends their wait.
+// While peers owe the data of matched receives, Deadline returns at the latest the time of the next
+// check for stalled peers.
 func (l *Layer) Deadline() btl.Time {
-	if at, ok := l.busy.deadline(); ok {
+	if at, ok := l.busy.deadline(); ok || l.swept.due() {
 		return at
 	}
 	if l.hosts.watches() {
@@ -322,9 +327,10 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 }
 
 // The method "end" ends all requests that depend on a peer whose connection has ended. Messages
-// that had arrived completely before the end of the connection can still be received. The running
-// time of the method "end" does not depend on the number of requests and messages of the connected
-// peers.
+// that had arrived completely before the end of the connection can still be received. The method
+// "sweep" handles the unreceived messages of the peer, at once or in a later call of Progress. The
+// running time of the method "end" does not depend on the number of requests and messages of the
+// connected peers.
 func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return
@@ -338,17 +344,10 @@ func (l *Layer) end(p *Peer, why error) {
 		p.active.remove(r)
 		l.finish(r, r.lost(p.err))
 	}
-	l.unexpected.leave(p, &l.memory)
-	for m := p.probed.first; m != nil; m = p.probed.first {
-		l.probed.remove(m) // RecvMessage returns the reason
-	}
-	for _, m := range p.early {
-		if m != nil {
-			l.memory.release(m)
-		}
-	}
-	p.early, p.control = nil, fifo.Queue[head]{}
+	p.control = fifo.Queue[head]{}
 	l.hosts.leave(p)
+	l.swept.peers.add(p)
+	l.swept.sweep()
 	if l.onPeer != nil {
 		l.onPeer(p, p.err)
 	}

@@ -63,53 +63,113 @@ const (
 
 // The type "table" is a hash table whose buckets are lists. The values in a bucket are in the order
 // of insertion. The function "key" returns the hash of a value.
+//
+// When a table grows, it gets new buckets, and the later calls of the method "add" move the values
+// from the old buckets to the new ones. The time of a call therefore does not depend on the number
+// of values. While values are moved, a value with a given hash is in an old bucket or in a new one.
+// The values in the old bucket are older than the values with the same hash in the new bucket.
 type table[T any] struct {
-	buckets []list[T]
+	buckets []list[T] // a list that was never used has no function "at"
+	old     []list[T] // the buckets before the latest growth; nil when they are empty
+	moved   int       // number of old buckets that are empty for good
 	count   int
+	late    int // eighths of a bucket: how much fuller the buckets are when the table grows
 	at      func(*T) *links[T]
 	key     func(*T) uint64
 }
 
 func newTable[T any](at func(*T) *links[T], key func(*T) uint64) table[T] {
-	t := table[T]{at: at, key: key}
-	t.buckets = t.empty(bucketsMin)
-	return t
+	return table[T]{at: at, key: key, buckets: make([]list[T], bucketsMin)}
 }
 
-func (t *table[T]) empty(n int) []list[T] {
-	buckets := make([]list[T], n)
-	for i := range buckets {
-		buckets[i].at = t.at
-	}
-	return buckets
-}
-
-// The method "bucket" returns the list that contains the values with the given hash.
+// The method "bucket" returns the list of new values with the given hash, and the method "former"
+// returns the old bucket for the given hash. The method "former" may be called only while there
+// are old buckets.
 func (t *table[T]) bucket(hash uint64) *list[T] {
 	return &t.buckets[hash>>32&uint64(len(t.buckets)-1)]
 }
 
-func (t *table[T]) add(v *T) {
-	if t.count >= 2*len(t.buckets) && len(t.buckets) < bucketsMax {
-		old := t.buckets
-		t.buckets = t.empty(2 * len(old))
-		for i := range old {
-			for v := old[i].first; v != nil; {
-				next := t.at(v).next
-				t.bucket(t.key(v)).add(v)
-				v = next
-			}
+func (t *table[T]) former(hash uint64) *list[T] {
+	return &t.old[hash>>32&uint64(len(t.old)-1)]
+}
+
+// The method "first" returns the oldest value that can have the given hash, and the method "after"
+// returns the next such value behind the value v. If there is none, the result is nil. A value with
+// another hash can be among the values that the two methods return.
+func (t *table[T]) first(hash uint64) *T {
+	if t.old != nil {
+		if v := t.former(hash).first; v != nil {
+			return v
 		}
 	}
+	return t.bucket(hash).first
+}
+
+func (t *table[T]) after(v *T, hash uint64) *T {
+	if next := t.at(v).next; next != nil {
+		return next
+	}
+	if t.old != nil && t.former(hash).last == v {
+		return t.bucket(hash).first
+	}
+	return nil
+}
+
+func (t *table[T]) add(v *T) {
+	if t.old != nil {
+		t.move()
+	} else if n := len(t.buckets); t.count >= 2*n+t.late*(n/8) && n < bucketsMax {
+		t.old, t.moved = t.buckets, 0
+		t.buckets = make([]list[T], 2*len(t.old))
+	}
 	t.count++
-	t.bucket(t.key(v)).add(v)
+	b := t.bucket(t.key(v))
+	b.at = t.at
+	b.add(v)
+}
+
+// moveSteps is the number of steps in a call of the method "move". With two steps in each call of
+// the method "add", all values have been moved before the table grows again.
+const moveSteps = 2
+
+// The method "move" moves values from the old buckets to the new ones. A step moves the newest
+// value of an old bucket, or goes on to the next old bucket.
+func (t *table[T]) move() {
+	for range moveSteps {
+		from := &t.old[t.moved]
+		v := from.last
+		if v == nil {
+			if t.moved++; t.moved == len(t.old) {
+				t.old = nil
+				return
+			}
+			continue
+		}
+		from.remove(v)
+		b := t.bucket(t.key(v))
+		b.at = t.at
+		b.putBack(v)
+	}
 }
 
 func (t *table[T]) remove(v *T) {
 	if t.at(v).in {
-		t.count--
-		t.bucket(t.key(v)).remove(v)
+		t.take(v, t.key(v))
 	}
+}
+
+// The method "take" removes a value with the given hash, which must be in the table.
+func (t *table[T]) take(v *T, hash uint64) {
+	t.count--
+	b := t.bucket(hash)
+	if t.old != nil {
+		// A value that is neither the first nor the last of its list can be removed by any list.
+		if o := t.former(hash); o.first == v || o.last == v {
+			b = o
+		}
+	}
+	b.at = t.at
+	b.remove(v)
 }
 
 // The function "hash" returns the hash of a peer and a tag. The seed of the hash is random, so that

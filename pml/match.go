@@ -77,10 +77,10 @@ func (q *posted) leave(r *Request) {
 // receive that was posted first. The method "take" does not search the receives that accept only
 // messages from a single peer other than p.
 func (q *posted) take(p *Peer, tag uint64) *Request {
-	bucket := q.exact.bucket(hash(q.seed, p.index, tag))
-	r := bucket.first
+	h := hash(q.seed, p.index, tag)
+	r := q.exact.first(h)
 	for r != nil && (r.peer != p || r.tag != tag) {
-		r = r.queue.next
+		r = q.exact.after(r, h)
 	}
 	if w := earliest(q.any.first, earliest(p.wild.first, r, p, tag), p, tag); w != r {
 		q.remove(w)
@@ -88,8 +88,7 @@ func (q *posted) take(p *Peer, tag uint64) *Request {
 	}
 	if r != nil {
 		q.leave(r)
-		q.exact.count--
-		bucket.remove(r)
+		q.exact.take(r, h)
 	}
 	return r
 }
@@ -116,8 +115,10 @@ func (q *posted) each(fn func(*Request)) {
 			r = next
 		}
 	}
-	for i := range q.exact.buckets {
-		all(&q.exact.buckets[i])
+	for _, buckets := range [][]list[Request]{q.exact.old, q.exact.buckets} {
+		for i := range buckets {
+			all(&buckets[i])
+		}
 	}
 	for p := q.sources.first; p != nil; {
 		next := p.wilds.next
@@ -156,6 +157,9 @@ type unexpected struct {
 	any   [anyMasks]table[Message]
 	seed  uint64 // seed of the hash function
 
+	next  *Message // the next message to look at after a Refuse; nil: none (refuse.go)
+	again bool     // then look at all messages once more, because of another Refuse
+
 	gone      *kept.Keeper[*Peer] // gone peers with unexpected messages (gone.go)
 	forgotten uint64              // messages dropped because of Config.GoneBytes
 }
@@ -179,6 +183,9 @@ func (q *unexpected) add(m *Message) {
 }
 
 func (q *unexpected) remove(m *Message) {
+	if q.next == m {
+		q.next = m.order.next
+	}
 	q.all.remove(m)
 	m.peer.unexpected.remove(m)
 	q.exact.remove(m)
@@ -202,6 +209,7 @@ func (q *unexpected) tableFor(mask uint64) int {
 	q.masks = append(q.masks, mask)
 	q.any[i] = newTable(func(m *Message) *links[Message] { return &m.any[i] },
 		func(m *Message) uint64 { return hash(q.seed, anyPeer, m.tag&mask) })
+	q.any[i].late = i + 1 // so that the tables do not all get memory at the same time
 	for m := q.all.first; m != nil; m = m.order.next {
 		q.any[i].add(m)
 	}
@@ -223,18 +231,20 @@ func (q *unexpected) findAny(tag, mask uint64) *Message {
 		}
 		return m
 	}
-	m := q.any[i].bucket(hash(q.seed, anyPeer, tag&mask)).first
+	h := hash(q.seed, anyPeer, tag&mask)
+	m := q.any[i].first(h)
 	for m != nil && (m.tag^tag)&mask != 0 {
-		m = m.any[i].next
+		m = q.any[i].after(m, h)
 	}
 	return m
 }
 
 func (q *unexpected) find(from *Peer, tag, mask uint64) *Message {
 	if from != nil && mask == exactly {
-		m := q.exact.bucket(hash(q.seed, from.index, tag)).first
+		h := hash(q.seed, from.index, tag)
+		m := q.exact.first(h)
 		for m != nil && (m.peer != from || m.tag != tag) {
-			m = m.same.next
+			m = q.exact.after(m, h)
 		}
 		return m
 	}

@@ -286,7 +286,7 @@ func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	if ready {
 		l.stats.NotReady++
 	}
-	if l.refused != nil && l.refused[group(m.tag)] {
+	if l.refused.has(m.tag) {
 		l.drop(now, m)
 		return
 	}
@@ -309,7 +309,7 @@ func (l *Layer) matchKept(now btl.Time, m *Message) {
 		l.memory.release(m)
 		return
 	}
-	if l.refused != nil && l.refused[group(m.tag)] {
+	if l.refused.has(m.tag) {
 		l.drop(now, m)
 		l.memory.release(m)
 		return
@@ -331,6 +331,8 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 		if m.sync {
 			l.answer(now, p, head{kind: kindMatched, a: m.id})
 		}
+	case p.err != nil:
+		l.finish(r, p.err)
 	case r.Len() == 0:
 		l.finish(r, r.misfit())
 		l.answer(now, p, head{kind: kindClear, a: m.id})

@@ -9,53 +9,91 @@ const GroupBits = 24
 // The function "group" returns the group of a tag.
 func group(tag uint64) uint64 { return tag >> GroupBits }
 
-// Refuse permanently drops all messages whose tags are in the same group as the argument "tag".
-// Refuse applies to messages that have arrived, to messages that MProbe has returned, and to
-// messages that arrive later. The send of a dropped message ends as if the message had been
-// received, so that the sender does not wait forever. A posted receive that can match only tags of
-// the refused group ends with the error "why". After Refuse, the caller must not begin receives for
-// the refused group. The argument "now" of Refuse is the current time.
+// refusedMax is the largest number of groups of tags that a Layer refuses at the same time.
+const refusedMax = 1 << 16
+
+// The type "refused" contains the groups of tags that were refused most recently, at most
+// refusedMax groups. The zero value is ready for use.
+type refused struct {
+	groups map[uint64]bool
+	order  []uint64 // circular buffer: group number i is at index i modulo refusedMax
+	count  int      // number of groups that were refused so far
+}
+
+// The method "has" reports whether the group of a tag is refused.
+func (s *refused) has(tag uint64) bool { return s.groups != nil && s.groups[group(tag)] }
+
+// The method "add" adds a group. If refusedMax groups are refused, the new group replaces the group
+// that was refused first.
+func (s *refused) add(g uint64) {
+	if s.groups[g] {
+		return
+	}
+	if s.groups == nil {
+		s.groups = make(map[uint64]bool)
+	}
+	if len(s.order) < refusedMax {
+		s.order = append(s.order, g)
+	} else {
+		place := &s.order[s.count%refusedMax]
+		delete(s.groups, *place)
+		*place = g
+	}
+	s.groups[g] = true
+	s.count++
+}
+
+// Refuse drops all messages whose tags are in the same group as the argument "tag". Refuse applies
+// to messages that have arrived, to messages that MProbe has returned, and to messages that arrive
+// later, until 65536 further groups were refused. If many messages have arrived, later calls of
+// Progress drop the rest of them. Until then, a receive or probe for several groups can find them.
+// The send of a dropped message ends as if the message had been received, so that the sender does
+// not wait forever. A posted receive that can match only tags of the refused group ends with the
+// error "why". If "why" is nil, the receive stays posted, and gets a matching message that arrives
+// later. After Refuse, the caller must not begin receives for the refused group. The argument "now"
+// of Refuse is the current time.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
-	if l.refused == nil {
-		l.refused = make(map[uint64]bool)
-	}
 	g := group(tag)
-	l.refused[g] = true
-	l.posted.each(func(r *Request) {
-		if group(r.tag) == g && group(r.mask) == group(exactly) {
-			l.finish(r, why)
-		}
-	})
-	// Refuse removes all messages of the group from the Layer's lists before it drops the first of
-	// them. The method "drop" can end the connection to a peer, and the end of a connection frees
-	// messages of the peer that are still in the lists. A message that Refuse has removed from the
-	// lists is freed only by Refuse.
-	var come, probed []*Message
-	for m := l.unexpected.all.first; m != nil; m = m.order.next {
-		if group(m.tag) == g {
-			come = append(come, m)
-		}
+	l.refused.add(g)
+	if why != nil {
+		l.posted.each(func(r *Request) {
+			if group(r.tag) == g && group(r.mask) == group(exactly) {
+				l.finish(r, why)
+			}
+		})
 	}
+	// Refuse removes all messages of the group from the list "probed" before it drops the first of
+	// them. The method "drop" can end the connection to a peer, and the end of a connection changes
+	// the list.
+	var probed []*Message
 	for m := l.probed.all.first; m != nil; m = m.order.next {
 		if group(m.tag) == g && !m.active {
 			probed = append(probed, m)
 		}
 	}
-	for _, m := range come {
-		l.unexpected.take(m)
-	}
 	for _, m := range probed {
 		l.probed.remove(m)
-	}
-	for _, m := range come {
-		l.drop(now, m)
-		l.memory.release(m)
 	}
 	for _, m := range probed {
 		l.drop(now, m)
 		l.memory.spend(m)
 	}
+	if q := &l.unexpected; q.next == nil {
+		q.next = q.all.first
+	} else {
+		q.again = true
+	}
+	l.swept.sweep()
 	l.done.settle()
+}
+
+// The method "due" returns the next unreceived message to look at, because its group of tags may
+// have been refused after its arrival. If there is none, the method "due" returns nil.
+func (q *unexpected) due() *Message {
+	if q.next == nil && q.again {
+		q.again, q.next = false, q.all.first
+	}
+	return q.next
 }
 
 // The method "drop" discards a message, and replies to the sender as if the message had been

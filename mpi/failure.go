@@ -212,7 +212,7 @@ func (c *Comm) register() {
 
 // Free releases a communicator that has no operation in progress. Calling Free is optional, and
 // affects only this rank. Free drops the communicator's messages that this rank has not received,
-// so that they do not count towards the limits on unreceived messages any more. This rank also
+// so that they do not count towards the limits on unexpected messages any more. This rank also
 // drops messages of the communicator that arrive later, unless a receive matches that was begun
 // before Free. After Free this rank sends no control messages about the communicator.
 // When this rank calls an operation of the communicator after Free, including the Start of

@@ -328,7 +328,7 @@ func (l *Layer) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 
 // The method "end" ends all requests that depend on a peer whose connection has ended. Messages
 // that had arrived completely before the end of the connection can still be received. The method
-// "sweep" handles the unreceived messages of the peer, at once or in a later call of Progress. The
+// "sweep" handles the unexpected messages of the peer, at once or in a later call of Progress. The
 // running time of the method "end" does not depend on the number of requests and messages of the
 // connected peers.
 func (l *Layer) end(p *Peer, why error) {

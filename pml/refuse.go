@@ -87,7 +87,7 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	l.done.settle()
 }
 
-// The method "due" returns the next unreceived message to look at, because its group of tags may
+// The method "due" returns the next unexpected message to look at, because its group of tags may
 // have been refused after its arrival. If there is none, the method "due" returns nil.
 func (q *unexpected) due() *Message {
 	if q.next == nil && q.again {

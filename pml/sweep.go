@@ -1,12 +1,12 @@
 package pml
 
-// sweepMost is the number of unreceived messages of ended peers and of refused groups after which a
+// sweepMost is the number of unexpected messages of ended peers and of refused groups after which a
 // call of Progress leaves the other such messages to the next call. Without sweepMost, a call of
 // Progress would take seconds when many peers end at the same time, for example all peers of a
 // host.
 const sweepMost = 4096
 
-// The type "sweeper" contains the peers whose connections have ended, and whose unreceived messages
+// The type "sweeper" contains the peers whose connections have ended, and whose unexpected messages
 // were not handled yet.
 type sweeper struct {
 	l     *Layer
@@ -25,7 +25,7 @@ func newSweeper(l *Layer) sweeper {
 // handled all messages yet.
 func (s *sweeper) due() bool { return s.peers.first != nil || s.l.unexpected.due() != nil }
 
-// The method "sweep" handles the unreceived messages of ended peers, one peer after the other, and
+// The method "sweep" handles the unexpected messages of ended peers, one peer after the other, and
 // then those of refused groups, until sweepMost messages were handled since the beginning of the
 // latest call of Progress. Until its turn, a message of an ended peer stays in the lists, and a
 // receive that matches a message whose data has not arrived ends with the error of the peer.
@@ -37,7 +37,7 @@ func (s *sweeper) sweep() {
 	s.dropRefused()
 }
 
-// The method "end" handles the unreceived messages of an ended peer. Messages that have arrived
+// The method "end" handles the unexpected messages of an ended peer. Messages that have arrived
 // completely can still be received. The result is the number of messages that the method "end" has
 // handled.
 func (s *sweeper) end(p *Peer) (count int) {
@@ -57,7 +57,7 @@ func (s *sweeper) end(p *Peer) (count int) {
 	return count
 }
 
-// dropRefused drops the messages of refused groups among the unreceived messages, in their order,
+// dropRefused drops the messages of refused groups among the unexpected messages, in their order,
 // until sweepMost messages were looked at.
 func (s *sweeper) dropRefused() {
 	l := s.l

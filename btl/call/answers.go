@@ -134,10 +134,10 @@ const (
 	freeAnswerBytes = 2*smallBytes + owedFree*owedOverheadBytes
 )
 
-// The unacknowledged answers to a peer do not count towards AnswerBytes if they have at most
-// unackedFree bytes together (the last answers of one stream), or if their number is at most
-// unackedFreeCount. Because some unacknowledged answers do not count, a peer can begin its next
-// call or stream before its acknowledgement of the latest answer has arrived.
+// Of the unacknowledged answers to a peer, unackedFree bytes (the last answers of one stream) do not
+// count towards AnswerBytes. If the number of unacknowledged answers is at most unackedFreeCount,
+// none of their bytes count. Because some bytes do not count, a peer can begin its next call or
+// stream before its acknowledgement of the latest answer has arrived.
 const (
 	unackedFree      = streamWindow * streamAnswerBytes
 	unackedFreeCount = 1
@@ -149,10 +149,10 @@ const (
 func (c *caller) against() int64 {
 	l := c.load
 	l.add(c.streamed)
-	if l.unacked <= unackedFreeCount || l.unackedBytes <= unackedFree {
+	if l.unacked <= unackedFreeCount {
 		return l.answerBytes - l.unackedBytes
 	}
-	return l.answerBytes
+	return l.answerBytes - min(l.unackedBytes, unackedFree)
 }
 
 // An answer of at most packetBytesMin bytes is always sent from a packet buffer, and the transport

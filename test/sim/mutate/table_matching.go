@@ -318,6 +318,6 @@ var matchingMutations = []mutation{
 		in:    "mpi/coll",
 		old:   "!same(from.data, parts.data)",
 		new:   "true",
-		test:  "./mpi/coll -run TestModel",
+		test:  "./mpi/coll -run TestAllreduceInPlace",
 	},
 }

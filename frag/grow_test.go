@@ -228,7 +228,7 @@ func TestGrowBitsToTheEnd(t *testing.T) {
 func TestHoarder(t *testing.T) {
 	cfg := PoolConfig{FragBytesMax: 1 << 30, BytesMax: 2 << 30}
 	share := int64(1<<30) / emptyPart
-	for _, chunk := range []uint32{0, 1, 13_000} { // 18 MiB ahead
+	for _, chunk := range []uint32{0, 1, 700, 13_000} { // 1 MiB and 18 MiB ahead
 		p, peers := newGrowing(t, cfg, 2)
 		taken := 0
 		for id := range uint32(1025) {
@@ -239,9 +239,9 @@ func TestHoarder(t *testing.T) {
 				t.Fatalf("chunk %d of fragment %d: %v", chunk, id, err)
 			}
 		}
-		t.Logf("chunk %d: %d taken, %d MiB in use", chunk, taken, p.ActiveBytes()>>20)
 		if most := share + 4<<20 + aheadMost + 1025*beginLeast; p.ActiveBytes() > most {
-			t.Errorf("chunk %d: %d bytes in use, at most %d", chunk, p.ActiveBytes(), most)
+			t.Errorf("chunk %d: %d taken, %d MiB in use, at most %d", chunk, taken, p.ActiveBytes()>>20,
+				most>>20)
 		}
 		for id := range uint32(200) {
 			h, n := growHeader(id, 1<<20, 0)
@@ -256,11 +256,14 @@ func TestHoarder(t *testing.T) {
 }
 
 // TestHoarderOfManyEnds checks that a peer with sixteen connections leaves memory to other peers.
+// Each connection begins with a whole fragment, which raises the allowance of the connection above
+// the connection's share of the pool.
 func TestHoarderOfManyEnds(t *testing.T) {
-	p, peers := newGrowing(t, PoolConfig{FragBytesMax: 1 << 30, BytesMax: 2 << 30}, 17)
+	p, peers := newGrowing(t, PoolConfig{FragBytesMax: 256 << 20, BytesMax: 512 << 20}, 17)
 	for _, a := range peers[:16] {
-		for id := range uint32(1025) {
-			h, n := growHeader(id, 1<<30, 0)
+		sendWhole(t, a, 0, 1<<20)
+		for id := range uint32(60) {
+			h, n := growHeader(1+id, 256<<20, 0)
 			_, _ = a.Add(&h, make([]byte, n), true)
 		}
 	}

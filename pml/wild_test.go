@@ -40,3 +40,20 @@ func TestReceivesOfAnotherPeer(t *testing.T) {
 		t.Errorf("%d receives are left, want %d; empty: %v", left, len(others), q.empty())
 	}
 }
+
+// A receive from any peer takes the first of the messages that it wants, also with a mask that has
+// no hash table.
+func TestFifthMask(t *testing.T) {
+	q := newUnexpected(1, 0)
+	first, last := &Message{peer: newPeer(1)}, &Message{peer: newPeer(2)}
+	q.add(first)
+	q.add(last)
+	for mask := range uint64(anyMasks + 1) {
+		if got := q.find(nil, 0, mask); got != first {
+			t.Errorf("mask %d: another message than the first", mask)
+		}
+	}
+	if len(q.masks) != anyMasks || q.tableFor(anyMasks) >= 0 {
+		t.Errorf("%d masks have tables, want %d", len(q.masks), anyMasks)
+	}
+}

@@ -326,6 +326,37 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// Large Allreduces in place have the results of a loop over the ranks.
+func TestAllreduceInPlace(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(testenv.Seed(t, 1), 0))
+	for size := 1; size <= 9; size++ {
+		data, schedules := make([][]byte, size), make([]*Schedule, size)
+		want := make([]byte, allreduceLarge)
+		for rank := range size {
+			data[rank] = make([]byte, allreduceLarge)
+			for i := range data[rank] {
+				data[rank][i] = byte(random.Uint32())
+			}
+			add(want, data[rank], false)
+			schedules[rank] = new(Schedule)
+			schedules[rank].Reset(rank, size, add)
+			schedules[rank].Allreduce(data[rank], data[rank], valueBytes, true)
+		}
+		n := &network{
+			random: random, sent: make(map[[2]int][]*message), posted: make(map[[2]int][]*message),
+		}
+		if err := n.run(schedules); err != nil {
+			t.Fatalf("%d ranks: %v", size, err)
+		}
+		for rank := range size {
+			if !bytes.Equal(data[rank], want) {
+				t.Fatalf("%d ranks: rank %d has another sum", size, rank)
+			}
+		}
+	}
+}
+
 // No rank sends more messages, or bytes, than the bound of the algorithm.
 func TestBounds(t *testing.T) {
 	t.Parallel()

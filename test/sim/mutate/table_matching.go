@@ -38,10 +38,19 @@ var matchingMutations = []mutation{
 		name:  "wildcard-later",
 		fault: "a receive of anything takes the last message that has come",
 		in:    "pml",
-		old:   "for m != nil && (m.tag^tag)&mask != 0 { m = m.order.next }",
-		new: "for m != nil && ((m.tag^tag)&mask != 0 || mask == 0 && m.order.next != nil) " +
-			"{ m = m.order.next }",
+		old:   "for m != nil && (m.tag^tag)&mask != 0 { m = m.any[i].next }",
+		new: "for m != nil && ((m.tag^tag)&mask != 0 || mask == 0 && m.any[i].next != nil) " +
+			"{ m = m.any[i].next }",
 		test: "./test/sim/matching -run TestModel",
+	},
+	{
+		name:  "fifth-mask-later",
+		fault: "a receive with a fifth mask takes the last message that has come",
+		in:    "pml",
+		old:   "for m != nil && (m.tag^tag)&mask != 0 { m = m.order.next }",
+		new: "for m != nil && ((m.tag^tag)&mask != 0 || m.order.next != nil) " +
+			"{ m = m.order.next }",
+		test: "./pml -run TestFifthMask",
 	},
 	{
 		name:  "wildcard-last",
@@ -318,6 +327,6 @@ var matchingMutations = []mutation{
 		in:    "mpi/coll",
 		old:   "!same(from.data, parts.data)",
 		new:   "true",
-		test:  "./mpi/coll -run TestModel",
+		test:  "./mpi/coll -run TestAllreduceInPlace",
 	},
 }

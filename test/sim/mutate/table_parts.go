@@ -174,6 +174,6 @@ var partMutations = []mutation{
 		in:    "hotel",
 		old:   "approach(farSlot($turn))",
 		new:   "approach(farSlot($turn - 1))",
-		test:  "./hotel -run TestModel",
+		test:  "./hotel -run TestDue",
 	},
 }

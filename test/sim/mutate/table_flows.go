@@ -12,10 +12,10 @@ var flowMutations = []mutation{
 	},
 	{
 		name:  "lowered-behind-notice",
-		fault: "what fits a packet no more goes behind a notice that waits behind a later fence",
+		fault: "what fits a packet no more goes behind a put with a notice that is behind a later fence",
 		in:    "btl/internal/peer",
-		old:   "$l.begun() || $l.fence != $f.fence && $e",
-		new:   "$l.cursor > 0 || $l.fence != $f.fence && $e",
+		old:   "$l.cursor > 0 || $l.fence != $f.fence && $e",
+		new:   "$l.cursor > 0 || $l.fence != $f.fence",
 		test:  "./btl -run TestFencePathLowered",
 	},
 	{

@@ -441,7 +441,7 @@ OnDone($f, $err)`,
 		in:    "btl/internal/liveness",
 		old:   "$quiet >= closeTimeout",
 		new:   "$quiet >= 0",
-		test:  "./btl -run TestClose",
+		test:  "./btl -run TestCloseWaitsWhileAcked",
 	},
 	{
 		name:  "talk-holds-close",

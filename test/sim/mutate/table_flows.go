@@ -204,11 +204,11 @@ $packets += $n`,
 	},
 	{
 		name:  "nothing-left-by-many",
-		fault: "peers that stand still, one after the other, leave nothing of what all share",
+		fault: "endpoints, one after the other, take all items and leave none to further endpoints",
 		in:    "btl/internal/share",
 		old:   "$held < $free-$reserve",
 		new:   "$held < $free",
-		test:  "./btl -run TestSeveralStandStill",
+		test:  "./btl/internal/share -run TestShares",
 	},
 	{
 		name:  "who-talks-lives",

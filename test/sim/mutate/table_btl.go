@@ -306,11 +306,11 @@ OnDone($f, $err)`,
 	},
 	{
 		name:  "restart-unnoticed",
-		fault: "the proven Hello of a new incarnation does not end the connection to the old one",
+		fault: "an endpoint that connects to a life of the peer takes over the connection of the next",
 		in:    "btl/internal/meet",
 		old:   "$o.Peer.Incarnation == $e.Peer.Incarnation",
 		new:   "$o.Peer.Incarnation != 0",
-		test:  "./btl -run TestRestart",
+		test:  "./btl -run TestRestartWhileConnecting",
 	},
 	{
 		name:  "half-open-unbounded",

@@ -29,9 +29,13 @@ func testPingPong(t *testing.T, sizeBytes int) {
 	const rounds = 200
 	l := newLab(t, mem.Config{}, 2, smallConfig())
 	pongs := 0
-	l.mods[1].Handle(1, func(ep *Endpoint, tag Tag, data []byte) {
+	sendAtOnce := func(ep *Endpoint, tag Tag, data []byte) {
 		sendOrFail(t, ep, tag, data)
-	})
+		if ports := &ep.mod().all.Port; ports.Pending() {
+			t.Errorf("a message of %d bytes is not posted when Send returns", len(data))
+		}
+	}
+	l.mods[1].Handle(1, sendAtOnce)
 	l.mods[0].Handle(1, func(*Endpoint, Tag, []byte) { pongs++ })
 	a, _ := l.pair()
 	if large := sizeBytes > a.MaxTiny(); large != (sizeBytes == 1000) {
@@ -43,7 +47,7 @@ func testPingPong(t *testing.T, sizeBytes int) {
 		before[i] = m.counted()
 	}
 	for i := range rounds {
-		sendOrFail(t, a, 1, make([]byte, sizeBytes))
+		sendAtOnce(a, 1, make([]byte, sizeBytes))
 		l.until("pong", time.Microsecond, 40*time.Microsecond, func() bool { return pongs == i+1 })
 	}
 	for i, m := range l.mods {

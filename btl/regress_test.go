@@ -30,6 +30,26 @@ func TestCloseAfterPause(t *testing.T) {
 	}
 }
 
+// A message that takes longer than CloseTimeout arrives whole before the connection closes, as long
+// as no gap between the acknowledgements of its packets is longer than that.
+func TestCloseWaitsWhileAcked(t *testing.T) {
+	cfg := regressConfig()
+	cfg.CloseTimeout = 100 * time.Millisecond
+	b := newBench(t, mem.Config{}, 2, cfg)
+	got := 0
+	mustHandle(t, b.mods[1], func() { got++ })
+	ep := b.connect(0, 1)
+	ended, closeAt := send(t, ep, 1<<20), b.now
+	ep.Close(b.now)
+	b.until("closed", 20*time.Millisecond, 10*time.Second, func() bool { return ep.Err() != nil })
+	if *ended != nil || got != 1 {
+		t.Errorf("sent before Close: %v, %d delivered", *ended, got)
+	}
+	if took := b.now.Sub(closeAt); took < 2*cfg.CloseTimeout {
+		t.Errorf("closed after %v: the test shows nothing", took)
+	}
+}
+
 // A peer that talks but acknowledges nothing holds up no Close.
 func TestCloseIgnoresTalk(t *testing.T) {
 	b := newBench(t, mem.Config{}, 2, regressConfig())

@@ -1,11 +1,13 @@
 package btl
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 	"time"
 
 	"gobtl/fabric/mem"
+	"gobtl/frag"
 )
 
 // A small put with its notice, a get of few bytes, and its answer, are handled before the
@@ -61,6 +63,53 @@ func TestRemotePrompt(t *testing.T) {
 	}
 	if !early || string(into) != string(filled(8, 1)) {
 		t.Errorf("the pass ended early: %v; the get has brought %x", early, into)
+	}
+}
+
+// The last chunk of the answer to a get comes alone, and is booked before the get ends. The pass
+// ends early all the same, and says that the rest of its work is due at once.
+func TestRemotePromptChunk(t *testing.T) {
+	l := newRemoteLab(t, mem.Config{MTUBytes: 1500, NoLanding: true}, smallConfig(), false)
+	l.settle(time.Second)
+	l.rest()
+	chunks := 0
+	l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
+		if kindOf(pkt) == frag.KindChunk {
+			if chunks++; chunks > 1 {
+				return mem.Hold
+			}
+		}
+		return mem.Deliver
+	})
+	copy(l.mem, filled(2000, 1))
+	into, ended := make([]byte, 2000), false
+	f, err := l.ep.PrepareGet(into, l.region.Handle(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.OnDone = func(_ *Fragment, err error) {
+		if ended = true; err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := l.ep.Send(l.now, f); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		l.step(5 * time.Microsecond)
+	}
+	if chunks < 2 || ended {
+		t.Fatalf("%d chunks sent; the get ended without the last one: %t", chunks, ended)
+	}
+	l.net.SetFilter(deliverAll)
+	l.net.Release()
+	l.until("the get ends", 5*time.Microsecond, time.Second, func() bool { return ended })
+	if m := l.mods[0]; !m.fastLast || m.rx.Deferred.Pending || !bytes.Equal(into, l.mem[:2000]) {
+		t.Fatalf("the pass ended early: %t; a packet waits to be booked: %t", m.fastLast,
+			m.rx.Deferred.Pending)
+	}
+	if d := l.mods[0].Deadline(); d > l.now {
+		t.Errorf("the rest of the pass is due at %d, now is %d", d, l.now)
 	}
 }
 

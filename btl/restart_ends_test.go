@@ -1,10 +1,12 @@
 package btl
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 	"time"
 
+	"gobtl/fabric/mem"
 	"gobtl/frag"
 )
 
@@ -56,6 +58,31 @@ func TestRestartEndsAllOfTheEarlierLife(t *testing.T) {
 	}
 	if err := l.mods[0].Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// An endpoint that connects to a life of the peer does not take over the connection of the next
+// life, which is made before the peer has heard of that endpoint. The endpoint ends instead.
+func TestRestartWhileConnecting(t *testing.T) {
+	l, s := newStranger(t, smallConfig())
+	own := nameOf(s.m)
+	l.net.SetFilter(func(from, _, pkt []byte) mem.Verdict {
+		if kindOf(pkt) == frag.KindHello &&
+			(bytes.Equal(from, own.Command) || bytes.Equal(from, own.Data)) {
+			return mem.Drop
+		}
+		return mem.Deliver
+	})
+	old, err := s.m.Connect(l.now, s.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.reborn(s.incarnation + 1)
+	if fresh := s.connect(); fresh == old {
+		t.Error("the endpoint to the earlier life is connected to the next one")
+	}
+	if !errors.Is(old.Err(), ErrPeerRestarted) {
+		t.Errorf("the endpoint to the earlier life: %v", old.Err())
 	}
 }
 

@@ -42,9 +42,7 @@ func (s *Handshakes[E]) OnHello(
 		return false
 	}
 	if hs := s.peers.end(ep).Handshake; hs != nil {
-		if hs.Offered != hello.Tag {
-			hs.Offered, hs.offeredAt = hello.Tag, *s.now
-		}
+		hs.Offer(hello.Tag, *s.now)
 	}
 	if h.Conn != 0 {
 		to = nil // it is the endpoint's peer

@@ -155,12 +155,8 @@ func TestContest(t *testing.T) {
 	hs.Want(0, nil, 1000*ms)
 	retry(hs, frag.ProbeCommand, 31*ms) // a trip of 30 ms
 	retry(hs, frag.ProbeCommand, 90*ms) // which a later one does not change
-	if hs.Offered != 7 {
-		hs.Offered, hs.offeredAt = 7, 100*ms
-	}
-	if hs.Offered != 7 {
-		hs.Offered, hs.offeredAt = 7, 120*ms
-	} // was told before
+	hs.Offer(7, 100*ms)
+	hs.Offer(7, 120*ms) // was told before
 	if after, waits := hs.Contest(130*ms, 0); waits {
 		t.Errorf("waits for %v, though the round trip is over", after)
 	}

@@ -11,11 +11,6 @@ import (
 // uses the slot in which the receiver would track this put.
 func (f *Fragment) placeless() bool { return f.Op != nil && f.Ep.Remote.HasNoPlace(f.Op) }
 
-// The method "begun" reports whether a fragment is partly sent, so that its remaining chunks must
-// be sent before any chunk of the next fragment. A put of which only the completion notification is
-// unsent does not count as partly sent, because the notification is allowed to wait for a fence.
-func (f *Fragment) begun() bool { return f.cursor > 0 && !f.noticeDue() }
-
 // noticeDue reports whether only the completion notification of a put is unsent.
 func (f *Fragment) noticeDue() bool {
 	return f.Op != nil && f.Op.Notifies() && f.cursor == f.size && f.size > 0

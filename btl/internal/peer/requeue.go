@@ -45,7 +45,7 @@ func (tx Sender) moveToLarge(ep *Endpoint, f *Fragment) {
 	var behind *Fragment
 	q := &ep.needLarge().queue
 	for l := q.first; l != nil; l = l.next {
-		if l.begun() || l.fence != f.fence && int32(l.fence-f.fence) < 0 {
+		if l.cursor > 0 || l.fence != f.fence && int32(l.fence-f.fence) < 0 {
 			behind = l
 		}
 	}

@@ -30,7 +30,6 @@ func TestShares(t *testing.T) {
 		if free != 0 || takers <= reserve/2 {
 			t.Errorf("of %d %d are free after %d have taken what they may", all, free, takers)
 		}
-		t.Logf("%d are used up by %d", all, takers)
 	}
 }
 

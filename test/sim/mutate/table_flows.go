@@ -12,10 +12,10 @@ var flowMutations = []mutation{
 	},
 	{
 		name:  "lowered-behind-notice",
-		fault: "what fits a packet no more goes behind a notice that waits behind a later fence",
+		fault: "what fits a packet no more goes behind a put with a notice that is behind a later fence",
 		in:    "btl/internal/peer",
-		old:   "$l.begun() || $l.fence != $f.fence && $e",
-		new:   "$l.cursor > 0 || $l.fence != $f.fence && $e",
+		old:   "$l.cursor > 0 || $l.fence != $f.fence && $e",
+		new:   "$l.cursor > 0 || $l.fence != $f.fence",
 		test:  "./btl -run TestFencePathLowered",
 	},
 	{
@@ -204,11 +204,11 @@ $packets += $n`,
 	},
 	{
 		name:  "nothing-left-by-many",
-		fault: "peers that stand still, one after the other, leave nothing of what all share",
+		fault: "endpoints, one after the other, take all items and leave none to further endpoints",
 		in:    "btl/internal/share",
 		old:   "$held < $free-$reserve",
 		new:   "$held < $free",
-		test:  "./btl -run TestSeveralStandStill",
+		test:  "./btl/internal/share -run TestShares",
 	},
 	{
 		name:  "who-talks-lives",

@@ -53,7 +53,7 @@ var remoteMutations = []mutation{
 		in:    "btl",
 		old:   "$m.fastLast || $m.rx.Deferred.Pending",
 		new:   "$m.rx.Deferred.Pending",
-		test:  "./btl -run TestRemotePrompt",
+		test:  "./btl -run TestRemotePromptChunk",
 	},
 	{
 		name:  "notice-any-right",

@@ -93,10 +93,12 @@ type Peer struct {
 	active  list[Request] // requests, except receives from any peer that wait for a message
 	probed  list[Message] // announced messages in Layer.probed
 
+	sweeps     links[Peer] // entry in sweeper.peers (sweep.go)
+	sweepBytes int64       // memory of the messages that wait for the sweeper
+
 	// The fields below belong to host.go.
 	host         *host // nil if the peer is gone
 	mates        links[Peer]
-	sweeps       links[Peer] // entry in sweeper.peers
 	homes        links[Peer]
 	holds        links[Peer]
 	opens        links[Peer]
@@ -335,7 +337,8 @@ func (l *Layer) end(p *Peer, why error) {
 	if p.err != nil {
 		return
 	}
-	p.charge(-p.held)
+	held := p.held
+	p.charge(-held)
 	p.err = fmt.Errorf("%w: %w", ErrPeer, why)
 	l.busy.remove(p)
 	l.busy.again() // the end of p can free room for other peers
@@ -346,7 +349,7 @@ func (l *Layer) end(p *Peer, why error) {
 	}
 	p.control = fifo.Queue[head]{}
 	l.hosts.leave(p)
-	l.swept.peers.add(p)
+	l.swept.add(p, held)
 	l.swept.sweep()
 	if l.onPeer != nil {
 		l.onPeer(p, p.err)

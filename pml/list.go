@@ -73,7 +73,7 @@ type table[T any] struct {
 	old     []list[T] // the buckets before the latest growth; nil when they are empty
 	moved   int       // number of old buckets that are empty for good
 	count   int
-	late    int // eighths of a bucket: how much fuller the buckets are when the table grows
+	late    int // eighths of a value for each bucket: how much fuller the table is when it grows
 	at      func(*T) *links[T]
 	key     func(*T) uint64
 }
@@ -128,8 +128,8 @@ func (t *table[T]) add(v *T) {
 	b.add(v)
 }
 
-// moveSteps is the number of steps in a call of the method "move". With two steps in each call of
-// the method "add", all values have been moved before the table grows again.
+// moveSteps is the number of steps in a call of the method "move". The table does not grow again
+// before the method "add" has moved all values, for which two steps in each call are enough.
 const moveSteps = 2
 
 // The method "move" moves values from the old buckets to the new ones. A step moves the newest

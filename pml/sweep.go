@@ -6,12 +6,17 @@ package pml
 // host.
 const sweepMost = 4096
 
+// earlyPerMessage is the number of entries of Peer.early that count as one message for sweepMost,
+// because an entry without a message takes little time.
+const earlyPerMessage = 16
+
 // The type "sweeper" contains the peers whose connections have ended, and whose unexpected messages
 // were not handled yet.
 type sweeper struct {
 	l     *Layer
 	peers list[Peer]
-	left  int // number of messages that the present call of Progress may still handle
+	bytes int64 // memory of the unexpected messages of these peers, which counts towards no limit
+	left  int   // number of messages that the present call of Progress may still handle
 }
 
 func newSweeper(l *Layer) sweeper {
@@ -21,18 +26,30 @@ func newSweeper(l *Layer) sweeper {
 	}
 }
 
+// The method "add" adds a peer whose connection has ended, and whose unexpected messages have the
+// given number of bytes.
+func (s *sweeper) add(p *Peer, bytes int64) {
+	p.sweepBytes = bytes
+	s.bytes += bytes
+	s.peers.add(p)
+}
+
 // The method "due" reports whether a call of Progress is due, because the method "sweep" has not
 // handled all messages yet.
 func (s *sweeper) due() bool { return s.peers.first != nil || s.l.unexpected.due() != nil }
 
 // The method "sweep" handles the unexpected messages of ended peers, one peer after the other, and
 // then those of refused groups, until sweepMost messages were handled since the beginning of the
-// latest call of Progress. Until its turn, a message of an ended peer stays in the lists, and a
-// receive that matches a message whose data has not arrived ends with the error of the peer.
+// latest call of Progress. While the waiting messages of ended peers have more than TotalBytes, the
+// method "sweep" handles further messages. Until its turn, a message of an ended peer stays in the
+// lists, and a receive that matches a message whose data has not arrived ends with the error of the
+// peer.
 func (s *sweeper) sweep() {
-	for p := s.peers.first; p != nil && s.left > 0; p = s.peers.first {
+	for p := s.peers.first; p != nil && (s.left > 0 || s.bytes > s.l.cfg.TotalBytes); {
 		s.peers.remove(p)
+		s.bytes -= p.sweepBytes
 		s.left -= 1 + s.end(p)
+		p = s.peers.first
 	}
 	s.dropRefused()
 }
@@ -53,6 +70,7 @@ func (s *sweeper) end(p *Peer) (count int) {
 			count++
 		}
 	}
+	count += len(p.early) / earlyPerMessage
 	p.early = nil
 	return count
 }
@@ -65,9 +83,28 @@ func (s *sweeper) dropRefused() {
 		s.left--
 		l.unexpected.next = m.order.next
 		if l.refused.has(m.tag) {
-			l.unexpected.take(m)
-			l.drop(m.peer.ep.Now(), m)
-			l.memory.release(m)
+			s.drop(m)
 		}
+	}
+}
+
+// The method "drop" drops an unexpected message of a refused group.
+func (s *sweeper) drop(m *Message) {
+	l := s.l
+	l.unexpected.take(m)
+	l.drop(m.peer.ep.Now(), m)
+	l.memory.release(m)
+}
+
+// The method "find" returns the first unexpected message that a probe with the given arguments
+// matches, or nil. The method "find" drops the messages of refused groups that it finds, because
+// dropRefused would not drop a message that MProbe has returned.
+func (s *sweeper) find(from *Peer, tag, mask uint64) *Message {
+	for {
+		m := s.l.unexpected.find(from, tag, mask)
+		if m == nil || !s.l.refused.has(m.tag) {
+			return m
+		}
+		s.drop(m)
 	}
 }

@@ -51,3 +51,48 @@ func TestEndsInTurns(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// While the messages of ended peers have more than TotalBytes, a pass handles more than sweepMost
+// messages.
+func TestEndsBeyondTotal(t *testing.T) {
+	t.Parallel()
+	step, layers := memLayers(t, 1, Config{})
+	l := layers[0]
+	step()
+	l.swept.left = 0
+	for i := range 3 {
+		p := newPeer(uint32(i + 1))
+		for range sweepMost {
+			l.unexpected.add(l.memory.keep(&Message{peer: p, tag: 7, size: 1}, nil))
+		}
+		l.swept.add(p, l.cfg.TotalBytes)
+	}
+	l.swept.sweep()
+	if n := l.Stats().UnexpectedMessages; n != sweepMost {
+		t.Errorf("%d messages are left, want %d", n, sweepMost)
+	}
+	step()
+	if n := l.Stats().UnexpectedMessages; n != 0 || l.swept.bytes != 0 {
+		t.Errorf("%d messages and %d bytes are left", n, l.swept.bytes)
+	}
+}
+
+// A large table of early messages takes its share of a pass, also if it is empty.
+func TestEndsWithEarlyTables(t *testing.T) {
+	t.Parallel()
+	step, layers := memLayers(t, 1, Config{})
+	l := layers[0]
+	now := step()
+	for i := range 2 {
+		p := newPeer(uint32(i + 1))
+		p.early = make([]*Message, earlyPerMessage*sweepMost)
+		l.end(p, btl.ErrClosed)
+	}
+	if l.Deadline() != now || l.swept.peers.first == nil {
+		t.Error("one pass handles both tables")
+	}
+	step()
+	if l.swept.peers.first != nil {
+		t.Error("the next pass does not handle the second table")
+	}
+}

@@ -139,25 +139,25 @@ func (p *PathSearch) Due() mono.Time { return p.due }
 // Silent returns false in the first silentRounds rounds of a search. One answer ends the silence.
 func (p *PathSearch) Silent() bool { return p.missed >= silentRounds }
 
-// The caller calls Doubt when the operating system has refused a packet as too large, which makes
-// the search probe the size in use again at once.
+// Doubt makes the search probe the size in use again at once. The caller calls Doubt when the
+// operating system has refused a packet as too large.
 func (p *PathSearch) Doubt(now mono.Time) {
 	if p.rounds == 0 {
 		p.due, p.check, p.checked = now, false, false
 	}
 }
 
-// The caller calls Check when the operating system has no buffer space for packets. Check makes the
-// search test by one small probe whether the other host is reachable. If the small probe of Check
-// has no answer after 100 ms, the search probes the size in use. Check has no effect while a probe
-// of the size in use is unanswered.
+// Check makes the search test by one small probe whether the other host is reachable. The caller
+// calls Check when the operating system has no buffer space for packets. If the small probe of
+// Check has no answer after 100 ms, the search probes the size in use. Check has no effect while a
+// probe of the size in use is unanswered.
 func (p *PathSearch) Check(now mono.Time) {
 	if p.rounds == 0 && !p.check && !p.checked && now < p.due {
 		p.check, p.usual, p.due = true, p.due, now
 	}
 }
 
-// The caller calls Heard when the other host has sent a packet or has new addresses. If the search
+// Heard tells the search that the other host has sent a packet or has new addresses. If the search
 // waits for the time confirmEvery because the other host has not answered, Heard shortens this wait
 // to 100 ms. Heard does not end the silence of the other host.
 func (p *PathSearch) Heard() {
@@ -166,9 +166,9 @@ func (p *PathSearch) Heard() {
 	}
 }
 
-// The caller calls Unsent if no probe of the latest call of Probes was sent, because the operating
-// system has no buffer space for packets. The round of unsent probes does not count, and is
-// repeated after 1 ms.
+// Unsent tells the search that no probe of the latest call of Probes was sent, because the
+// operating system has no buffer space for packets. The round of unsent probes does not count, and
+// is repeated after 1 ms.
 func (p *PathSearch) Unsent(now mono.Time) {
 	p.turn, p.due = p.before, now.Add(unsentPause)
 }

@@ -134,10 +134,10 @@ const (
 	freeAnswerBytes = 2*smallBytes + owedFree*owedOverheadBytes
 )
 
-// Of the unacknowledged answers to a peer, unackedFree bytes (the last answers of one stream) do not
-// count towards AnswerBytes. If the number of unacknowledged answers is at most unackedFreeCount,
-// none of their bytes count. Because some bytes do not count, a peer can begin its next call or
-// stream before its acknowledgement of the latest answer has arrived.
+// Of the unacknowledged answers to a peer, unackedFree bytes (as many as the last answers of a
+// stream) do not count towards AnswerBytes. If there are at most unackedFreeCount unacknowledged
+// answers, none of their bytes count. Because some bytes do not count, a peer can begin its next
+// call or stream before its acknowledgement of the latest answer has arrived.
 const (
 	unackedFree      = streamWindow * streamAnswerBytes
 	unackedFreeCount = 1

@@ -7,11 +7,11 @@ package frag
 // which is the last FragBytesMax bytes below the limit. Because of its memory reserve, the fragment
 // that uses the reserve can be completed as soon as other fragments that need no more memory have
 // ended. Only one fragment of all peers at a time (Pool.favourite) may be enlarged into the reserve
-// of BytesMax. The reserve of PeerBytesMax belongs to the peer's fragment that the next packet in
-// sequence belongs to. The fragment of the next packet in sequence is the peer's first unfinished
-// fragment, because a correct sender sends no chunk of a fragment before all chunks of earlier
-// fragments. A fragment that uses only the reserve of its peer does not keep the fragments of other
-// peers out of the reserve of BytesMax.
+// of BytesMax. Only the peer's first unfinished fragment may be enlarged into the reserve of
+// PeerBytesMax. This is the fragment with the next packet in sequence, because a correct sender
+// sends no chunk of a fragment before all chunks of earlier fragments. A fragment that uses only
+// the reserve of its peer does not keep the fragments of other peers out of the reserve of
+// BytesMax.
 
 // Unfilled memory is memory that is allocated for the fragments of a peer, but not yet filled by
 // received chunks. Each peer has a limit on its unfilled memory. A peer's limit on unfilled memory

@@ -24,9 +24,9 @@ type windowServer struct {
 	replied []int  // unfinished replies, by rank
 }
 
-// The method "waits" reports whether a rank waits for the lock of this rank's memory. If a rank
-// that waits for the lock sends a second lock request, the second request is ignored, so that the
-// lock is not granted twice and released once.
+// The method "waits" reports whether the given rank waits for the lock of this rank's memory. If a
+// rank that waits for the lock sends a second lock request, the second request is ignored, so that
+// the lock is not granted twice and released once.
 func (s *windowServer) waits(rank int) bool {
 	return slices.ContainsFunc(s.waiting, func(l lockWaiting) bool { return l.rank == rank })
 }

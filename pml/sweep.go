@@ -1,9 +1,9 @@
 package pml
 
-// sweepMost is the number of unexpected messages of ended peers and of refused groups after which a
-// call of Progress leaves the other such messages to the next call. Without sweepMost, a call of
-// Progress would take seconds when many peers end at the same time, for example all peers of a
-// host.
+// A call of Progress handles at most about sweepMost unexpected messages whose sender's connection
+// has ended, or whose group of tags was refused. The next calls of Progress handle the rest.
+// Without sweepMost, a call of Progress would take seconds when many peers end at the same time,
+// for example all peers of a host.
 const sweepMost = 4096
 
 // earlyPerMessage is the number of entries of Peer.early that count as one message for sweepMost,

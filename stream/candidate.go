@@ -253,9 +253,10 @@ func (s *candidate) prepare(st *start) error {
 }
 
 // sourceOf inserts the address of the sender's data endpoint into the fabric, and returns the
-// source of the stream's datagrams. If the sender's start message is wrong, sourceOf returns
-// ErrMismatch. sourceOf must run before "join", so that this host does not announce its membership
-// in a multicast group to the network (IGMP, MLD) for a wrong start message.
+// source of the stream's datagrams. If this receiver cannot receive the datagrams that the sender's
+// start message describes, sourceOf returns ErrMismatch. sourceOf must run before "join", so that
+// this host does not announce its membership in a multicast group to the network (IGMP, MLD) for a
+// wrong start message.
 func (s *candidate) sourceOf(st *start) (source dataSource, err error) {
 	d := s.r.e.data
 	if most := d.most(); st.DatagramBytes > most {

@@ -156,8 +156,8 @@ func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err
 // until ctx ends. With Serve, no peer waits for another peer. Calls of the function "answer" do not
 // overlap, and Serve calls it only for peers whose role is opposite to the argument "role". If the
 // function "answer" returns an error that wraps ErrTaken, the peer may try again later. If the
-// function "answer" returns an error of another kind, Serve refuses the peer with the text of the
-// error as the reason.
+// function "answer" returns an error that does not wrap ErrTaken, Serve refuses the peer with the
+// text of the error as the reason.
 func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (Identity, error),
 ) error {
 	return m.each(ctx, func(g guest) bool {

@@ -293,10 +293,10 @@ func (s status) err(ctx context.Context, text []byte) error {
 	}
 }
 
-// endOf returns the error of a call whose handler's context has ended with the error "remote". If
-// the context ctx of the call has not ended, endOf returns a RemoteError, so that a server cannot
-// make its caller believe that ctx has ended. The deadline of an honest server's handler is later
-// than the deadline of ctx (see leftMs).
+// endOf returns the error with which a call fails if the context of its handler has ended. The
+// argument "remote" is the error of the handler's context. If the context ctx of the call has not
+// ended, endOf returns a RemoteError, so that a server cannot make its caller believe that ctx has
+// ended. The deadline of an honest server's handler is later than the deadline of ctx (see leftMs).
 func endOf(ctx context.Context, remote error) error {
 	if err := ctx.Err(); err != nil {
 		return err

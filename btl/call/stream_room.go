@@ -80,8 +80,8 @@ type streamRoom struct {
 	left int    // the part of caller.ended that belongs to the stream
 }
 
-// The type "place" is the place of one call in the reservation of a stream. The zero value of the
-// type "place" means that a call uses no reservation.
+// The type "place" identifies one of the concurrent calls that are reserved for a stream. With the
+// zero value of the type "place", a call does not use the calls reserved for a stream.
 type place struct {
 	stream *stream
 	of     int // index of streamRoom.free

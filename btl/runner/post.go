@@ -121,7 +121,8 @@ type poster struct {
 	host *postingHost
 }
 
-// The type "postingHost" contains the posts of all endpoints of a host.
+// The type "postingHost" counts the posts of all endpoints of a host. A post is a message that was
+// copied and waits for the transport.
 type postingHost struct {
 	postCount
 	name    string

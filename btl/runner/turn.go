@@ -49,8 +49,8 @@ func (t *turn) want() bool {
 
 // The method "block" waits until a call has ended, or until the call must drive the module. The
 // result "holding" of the method "block" reports whether the caller owns the module after the wait.
-// A call that has polled without receiving a packet does not drive the module while a goroutine of
-// a different call sleeps in the kernel.
+// If a call has polled without receiving a packet, and a goroutine of another call sleeps in the
+// kernel until a packet arrives, the method "block" leaves the next poll to that goroutine.
 func (t *turn) block(ctx context.Context, c *call, searched, left bool) (holding bool) {
 	t.blocked.Add(1)
 	if !c.turn(callRunning, callBlocked) {

@@ -26,7 +26,7 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Wait for clients, which measure by \"run\" on another host."`
 	Run     runCmd     `cmd:"" help:"Measure against a \"serve\" on another host."`
 	Rate    pairCmd    `kong:"cmd,set='tests=rate',set='layer=both',help='Small messages per second: pair --test rate --layer both.'"`
-	Compare compareCmd `cmd:"" help:"Measure beside libfabric, UCX, Open MPI and iperf3, in turns."`
+	Compare compareCmd `cmd:"" help:"Measure gobtl, libfabric, UCX, Open MPI and iperf3 in turns, and compare."`
 	Report  reportCmd  `cmd:"" help:"Make one HTML page with tables and plots of JSON reports."`
 	Info    infoCmd    `cmd:"" help:"List the fabric's providers and their attributes."`
 	Params  paramsCmd  `cmd:"" help:"List every option of the transport, its value and where the value comes from."`

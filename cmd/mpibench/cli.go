@@ -27,7 +27,7 @@ type cli struct {
 	usage.Own
 
 	Measure measureCmd `cmd:"" default:"withargs" help:"Measure between the ranks of this job. This command is the default."`
-	Compare compareCmd `cmd:"" help:"Measure beside Open MPI and MPICH, in turns."`
+	Compare compareCmd `cmd:"" help:"Measure gobtl, Open MPI and MPICH in turns, and compare."`
 
 	Beside    besideCmd    `cmd:"" hidden:"" help:"Run a command beside neighbours."`
 	Layer     layerCmd     `cmd:"" hidden:"" help:"Measure one layer between two processes."`

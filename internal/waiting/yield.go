@@ -60,8 +60,8 @@ func cedeGoroutine() {
 }
 
 // CedeBy works like Cede, and tells the policy the duration of the yield of the CPU. In the states
-// Beside and Stolen, CedeBy does not yield the CPU to different threads. The function "clock" must
-// return the current time.
+// Beside and Stolen, CedeBy does not yield the CPU to other threads of the operating system. The
+// function "clock" must return the current time.
 func CedeBy(p *Policy, clock func() mono.Time) {
 	before := clock()
 	if p.thread.Crowded() {

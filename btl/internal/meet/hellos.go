@@ -58,7 +58,7 @@ func (s *Handshakes[E]) askHelloOf(ep E, p frag.Probe, conn uint64) {
 // peer has possibly restarted. The Hello of AskLife contains no connection tag, but the expected
 // incarnation of the peer. A process with a different incarnation answers the Hello of AskLife with
 // a Reject, which returns the nonce of the Hello. A process with the expected incarnation stores
-// nothing from a Hello of AskLife.
+// nothing from the Hello that AskLife sends.
 func (s *Handshakes[E]) AskLife(ep E, nonce uint64) {
 	hello := s.draft(ep, frag.ProbeCommand)
 	hello.Expected, hello.Nonce = s.peers.end(ep).Peer.Incarnation, nonce

@@ -83,19 +83,20 @@ func (bu *Buffers) init(sendBuffers int) {
 }
 
 // mayTake reports whether an endpoint may take one more send buffer if "free" buffers are free.
-func (bu *Buffers) mayTake(ep *Endpoint, free int, sole share.Sole) bool {
-	return share.MayTake(ep.buffers, ep.ID.Host.Buffers, free, len(bu.segs), sole)
+func (bu *Buffers) mayTake(ep *Endpoint, free int) bool {
+	held, all := ep.ID.Host.Buffers, len(bu.segs)
+	return share.Ample(held, free, all) ||
+		share.MayTake(ep.buffers, held, free, all, bu.Peers.Soles())
 }
 
 // takeRun appends free send buffers for chunks to the slice "run", until the slice has "limit"
 // buffers, or the endpoint has reached its share of the send buffers.
 func (bu *Buffers) takeRun(ep *Endpoint, limit int, run []reliability.Token) []reliability.Token {
 	const part = 16
-	sole := bu.Peers.Soles()
 	spare := min(spareMax, len(bu.segs)/part)
 	for len(run) < limit {
 		last := len(bu.FreeSegs) - 1
-		if !bu.mayTake(ep, last+1-spare, sole) {
+		if !bu.mayTake(ep, last+1-spare) {
 			break
 		}
 		run = append(run, bu.FreeSegs[last])
@@ -119,7 +120,7 @@ func (bu *Buffers) owner(buf fabric.Buf) *Endpoint {
 // whether the endpoint was allowed to take a send buffer.
 func (bu *Buffers) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	n := len(bu.FreeSegs)
-	if !bu.mayTake(ep, n, bu.Peers.Soles()) {
+	if !bu.mayTake(ep, n) {
 		return false
 	}
 	*t = bu.FreeSegs[n-1]

@@ -46,17 +46,18 @@ func (ds *Descriptors) takeOwn(f *Fragment, sizeBytes int) {
 }
 
 // mayLend reports whether the limits allow an endpoint one more descriptor.
-func (ds *Descriptors) mayLend(ep *Endpoint, sole share.Sole) bool {
-	most := ds.Config.FragmentsMax
+func (ds *Descriptors) mayLend(ep *Endpoint) bool {
+	held, most := ep.ID.Host.Descriptors, ds.Config.FragmentsMax
 	left := most - ds.count + len(ds.idle)
-	return share.MayTake(ep.descriptors, ep.ID.Host.Descriptors, left, most, sole)
+	return share.Ample(held, left, most) ||
+		share.MayTake(ep.descriptors, held, left, most, ds.Peers.Soles())
 }
 
 // lend takes a free descriptor for an endpoint, or allocates a descriptor if the module has fewer
 // than Config.FragmentsMax. lend returns nil if the limits do not allow the endpoint one more
 // descriptor at present.
 func (ds *Descriptors) lend(ep *Endpoint) (f *Fragment) {
-	if !ds.mayLend(ep, ds.Peers.Soles()) {
+	if !ds.mayLend(ep) {
 		return nil
 	}
 	if n := len(ds.idle); n > 0 {

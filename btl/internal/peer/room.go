@@ -80,16 +80,15 @@ func (ob *Outbox) roomDue() bool { return ob.wanting.Due() }
 // hasRoom reports whether a call that has returned ErrAgain would succeed if the application
 // repeated the call now.
 func (ob *Outbox) hasRoom(ep *Endpoint) bool {
-	sole := ob.Peers.Soles()
-	if !ob.Buffers.mayTake(ep, len(ob.Buffers.FreeSegs), sole) {
+	if !ob.Buffers.mayTake(ep, len(ob.Buffers.FreeSegs)) {
 		return false
 	}
 	if ep.wants&wantsImmediate != 0 && ep.ID.State == StateConnected && ep.overtakes(nil) &&
 		ep.Snd.Open() && ep.roomOn(&ob.Port.Command) > 0 {
 		return true
 	}
-	asks := ep.wants&wantsAsk != 0 && ob.Remote.MayGet(ep.Remote, sole.Endpoint)
-	return (asks || ep.wants&wantsFragment != 0) && ob.Frags.mayLend(ep, sole)
+	asks := ep.wants&wantsAsk != 0 && ob.Remote.MayGet(ep.Remote, ob.Peers.Sole())
+	return (asks || ep.wants&wantsFragment != 0) && ob.Frags.mayLend(ep)
 }
 
 func (*Checker) checkWanting(all *Services) error {

@@ -47,6 +47,10 @@ func MayTake(held int32, ofHost Items, free, all int, sole Sole) bool {
 		(sole.Host || held == 0 || MayHave(int(ofHost), free, all, false))
 }
 
+// Ample reports whether so many items are free that MayTake returns true for every endpoint of a
+// host. Ample is the quick test for the usual case. The arguments of Ample are those of MayTake.
+func Ample(ofHost Items, free, all int) bool { return int(ofHost) < free-all/NewcomersShare }
+
 // NewcomersShare sets the size of the reserve (the items for endpoints that hold few items), which
 // is 1/NewcomersShare of all items. While only items of the reserve are free, an endpoint may hold
 // one item, or at most 1/NewcomersShare of the free items in the first half of the reserve, if this

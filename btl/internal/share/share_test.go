@@ -70,3 +70,28 @@ func TestCrowdsLeaveItems(t *testing.T) {
 		}
 	}
 }
+
+// Where the items are ample, each endpoint of the host may take one more.
+func TestAmple(t *testing.T) {
+	ample := 0
+	for _, all := range []int{1, 8, 16, 100, 256} {
+		for free := range all + 1 {
+			for ofHost := range all - free + 1 {
+				if !Ample(Items(ofHost), free, all) {
+					continue
+				}
+				ample++
+				for _, held := range []int{0, 1, ofHost} {
+					for _, sole := range []Sole{{}, {Host: true}, {Host: true, Endpoint: true}} {
+						if held <= ofHost && !MayTake(int32(held), Items(ofHost), free, all, sole) {
+							t.Fatalf("of %d, %d are free, held %d of %d: not one more", all, free, held, ofHost)
+						}
+					}
+				}
+			}
+		}
+	}
+	if ample == 0 {
+		t.Error("never ample")
+	}
+}

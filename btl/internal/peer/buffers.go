@@ -85,7 +85,7 @@ func (bu *Buffers) init(sendBuffers int) {
 // mayTake reports whether an endpoint may take one more send buffer if "free" buffers are free.
 func (bu *Buffers) mayTake(ep *Endpoint, free int) bool {
 	held, all := ep.ID.Host.Buffers, len(bu.segs)
-	return share.Ample(held, free, all) ||
+	return share.Ample(held, free, all) > 0 ||
 		share.MayTake(ep.buffers, held, free, all, bu.Peers.Soles())
 }
 
@@ -94,9 +94,10 @@ func (bu *Buffers) mayTake(ep *Endpoint, free int) bool {
 func (bu *Buffers) takeRun(ep *Endpoint, limit int, run []reliability.Token) []reliability.Token {
 	const part = 16
 	spare := min(spareMax, len(bu.segs)/part)
+	ample := share.Ample(ep.ID.Host.Buffers, len(bu.FreeSegs)-spare, len(bu.segs))
 	for len(run) < limit {
 		last := len(bu.FreeSegs) - 1
-		if !bu.mayTake(ep, last+1-spare) {
+		if ample--; ample < 0 && !bu.mayTake(ep, last+1-spare) {
 			break
 		}
 		run = append(run, bu.FreeSegs[last])

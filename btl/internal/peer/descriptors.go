@@ -49,7 +49,7 @@ func (ds *Descriptors) takeOwn(f *Fragment, sizeBytes int) {
 func (ds *Descriptors) mayLend(ep *Endpoint) bool {
 	held, most := ep.ID.Host.Descriptors, ds.Config.FragmentsMax
 	left := most - ds.count + len(ds.idle)
-	return share.Ample(held, left, most) ||
+	return share.Ample(held, left, most) > 0 ||
 		share.MayTake(ep.descriptors, held, left, most, ds.Peers.Soles())
 }
 

@@ -47,9 +47,12 @@ func MayTake(held int32, ofHost Items, free, all int, sole Sole) bool {
 		(sole.Host || held == 0 || MayHave(int(ofHost), free, all, false))
 }
 
-// Ample reports whether so many items are free that MayTake returns true for every endpoint of a
-// host. Ample is the quick test for the usual case. The arguments of Ample are those of MayTake.
-func Ample(ofHost Items, free, all int) bool { return int(ofHost) < free-all/NewcomersShare }
+// Ample returns how many items an endpoint of a host may certainly take one after the other,
+// because so many items are free. Beyond this number, or if the result is not positive, the caller
+// has to ask MayTake. The arguments of Ample are those of MayTake.
+func Ample(ofHost Items, free, all int) int {
+	return (free - all/NewcomersShare - int(ofHost) + 1) >> 1
+}
 
 // NewcomersShare sets the size of the reserve (the items for endpoints that hold few items), which
 // is 1/NewcomersShare of all items. While only items of the reserve are free, an endpoint may hold

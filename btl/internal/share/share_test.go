@@ -71,21 +71,21 @@ func TestCrowdsLeaveItems(t *testing.T) {
 	}
 }
 
-// Where the items are ample, each endpoint of the host may take one more.
+// Each endpoint of a host may take as many items, one after the other, as are ample.
 func TestAmple(t *testing.T) {
 	ample := 0
-	for _, all := range []int{1, 8, 16, 100, 256} {
+	for _, all := range []int{1, 8, 16, 100, 128} {
 		for free := range all + 1 {
 			for ofHost := range all - free + 1 {
-				if !Ample(Items(ofHost), free, all) {
-					continue
-				}
-				ample++
-				for _, held := range []int{0, 1, ofHost} {
-					for _, sole := range []Sole{{}, {Host: true}, {Host: true, Endpoint: true}} {
-						if held <= ofHost && !MayTake(int32(held), Items(ofHost), free, all, sole) {
-							t.Fatalf("of %d, %d are free, held %d of %d: not one more", all, free, held, ofHost)
+				for _, held := range []int{0, min(1, ofHost), ofHost} {
+					for i := range Ample(Items(ofHost), free, all) {
+						for _, sole := range []Sole{{}, {Host: true}, {Host: true, Endpoint: true}} {
+							if !MayTake(int32(held+i), Items(ofHost+i), free-i, all, sole) {
+								t.Fatalf("of %d, %d are free, held %d of %d: not %d more", all, free, held, ofHost,
+									i+1)
+							}
 						}
+						ample++
 					}
 				}
 			}

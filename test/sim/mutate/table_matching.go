@@ -38,9 +38,9 @@ var matchingMutations = []mutation{
 		name:  "wildcard-later",
 		fault: "a receive of anything takes the last message that has come",
 		in:    "pml",
-		old:   "for m != nil && (m.tag^tag)&mask != 0 { m = m.any[i].next }",
-		new: "for m != nil && ((m.tag^tag)&mask != 0 || mask == 0 && m.any[i].next != nil) " +
-			"{ m = m.any[i].next }",
+		old:   "for m != nil && (m.tag^tag)&mask != 0 { m = q.any[i].after(m, h) }",
+		new: "for m != nil && ((m.tag^tag)&mask != 0 || mask == 0 && q.any[i].after(m, h) != nil) " +
+			"{ m = q.any[i].after(m, h) }",
 		test: "./test/sim/matching -run TestModel",
 	},
 	{

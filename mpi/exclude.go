@@ -23,8 +23,8 @@ const (
 const askMost = 5 * time.Second
 
 // A question is a probe of a silent rank, which is a rank that does not answer any more. After a
-// network failure between two ranks, each of them is silent for the other, and the silent rank may
-// therefore consider this rank dead. The probe is a new connection to the silent rank, which
+// network failure between two ranks, neither of them gets an answer of the other, and each of them
+// may consider the other one dead. The probe is a new connection to the silent rank, which
 // refuses the connection (refusedExcluded) if it considers this rank dead. If the silent rank
 // accepts the connection or does not answer, this rank records the silent rank as dead, because
 // messages in transit to the silent rank are lost.

@@ -32,9 +32,9 @@ func (p *policy) begins(s *Sender) *adaptiveShared {
 	return s.segs.adaptive
 }
 
-// The method "begin" allocates a Sender's state of the profile adaptive when the Sender is about to
-// send its first packet. Before its first packet, a Sender takes little memory, because it has no
-// state of the profile adaptive.
+// The method "begin" allocates the data that the profile "adaptive" needs for a Sender, when the
+// Sender is about to send its first packet. Without this data, a Sender takes little memory before
+// its first packet.
 func (p *policy) begin(s *Sender) {
 	if shared := p.begins(s); shared != nil {
 		p.adaptive = shared.begin(s)

@@ -192,8 +192,8 @@ func (r *Receiver) ready() {
 	r.e.sendLetter(r.ep, &letter{Kind: letterReady, Key: r.key, Ready: w})
 }
 
-// groupTextMax is the largest length of the text of a multicast group, in bytes. The longest valid
-// text is an IPv6 address with a zone and a port.
+// groupTextMax is the largest length, in bytes, of the address of a multicast group in text form.
+// The longest valid address is an IPv6 address with a zone and a port.
 const groupTextMax = 100
 
 // judge returns ErrMismatch if the parameters in a sender's hello are incompatible with this

@@ -103,8 +103,8 @@ func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok 
 	return Arrival{Port: in, Header: hdr, Info: info, Frame: frame}, true
 }
 
-// learn records the host from which a frame with a source address has come, unless the source
-// address is in the MAC table.
+// learn records which host has sent a frame with the source address of this frame, unless the MAC
+// table from the manager has this address.
 func (in *Ingress) learn(now mono.Time, from uint32, frame []byte, i *FrameInfo) {
 	if in.guard != nil {
 		in.guard.Lock()

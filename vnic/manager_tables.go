@@ -269,7 +269,7 @@ func (m *Manager) contested(h *HostState) bool {
 	})
 }
 
-// claimsAttr is the key under which noteClaims records problems, and is never sent in a message.
+// noteClaims records conflicts of addresses under the attribute claimsAttr, which is in no message.
 const claimsAttr Attribute = 0xFFFE
 
 // noteClaims records a problem for each host on the switch that reports an address that belongs to

@@ -126,8 +126,8 @@ type owner[E any] interface {
 	// Full reports whether the application has left so many events unread that the module accepts no
 	// new endpoints.
 	Full() bool
-	// AskSilent probes all silent peers, AskSilentOf probes the silent peers of a few endpoints, and
-	// AskSilentHosts probes the silent peers for whose endpoints the function "holds" returns true.
+	// AskSilent probes all silent peers. AskSilentOf probes the silent peers of the given endpoints.
+	// AskSilentHosts probes each silent peer for whose endpoint the argument "holds" returns true.
 	// AskSilent and AskSilentHosts do nothing if their previous scan was less than
 	// liveness.Rules.PressAfter ago. AskSilentHosts returns false if it has done nothing.
 	AskSilent()

@@ -21,8 +21,8 @@ const (
 	// ControlBuffers is the number of buffers for ACKs, Nacks, handshakes and Parts (slices of a
 	// packet that the path cannot carry whole). Control packets never wait for a send buffer.
 	ControlBuffers = 64 + PartBuffers
-	// PartBuffers is the maximum number of control buffers for Parts (slices of packets). With
-	// PartBuffers buffers, the largest packet can be divided into Parts (slices) of the smallest size.
+	// PartBuffers is the maximum number of control buffers for Parts (slices of packets). A packet of
+	// the largest size needs PartBuffers buffers if each of its Parts has the smallest size.
 	PartBuffers = 64
 )
 

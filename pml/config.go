@@ -76,7 +76,8 @@ type Config struct {
 	// TotalBytes, and each unexpected message counts as 256 bytes plus its data. A TotalBytes of 0
 	// means 1024 times UnexpectedBytes. When TotalBytes is exceeded, the Layer finds the host whose
 	// peers use the most memory, and ends the connection to the peer of this host that uses the most
-	// memory.
+	// memory. Messages of connections that have just ended, which the next calls of Progress count
+	// towards GoneBytes, can use TotalBytes more.
 	TotalBytes int64
 	// EnvelopesMax limits the number of unexpected messages from one peer, including announced
 	// messages. EnvelopesMax is a power of two, from 4 to 1<<20. An EnvelopesMax of 0 means 4096.

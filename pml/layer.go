@@ -133,6 +133,7 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 		done:   newCompletions(), onPeer: onPeer,
 	}
 	mc := m.Config()
+	l.unexpected.refused = &l.refused
 	l.hosts, l.swept = newHosts(&mc), newSweeper(l)
 	l.onPut, l.onPacket = l.putDone, l.packetDone
 	l.requests.init(cfg.Random)

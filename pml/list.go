@@ -128,8 +128,9 @@ func (t *table[T]) add(v *T) {
 	b.add(v)
 }
 
-// moveSteps is the number of steps in a call of the method "move". The table does not grow again
-// before the method "add" has moved all values, for which two steps in each call are enough.
+// moveSteps is the number of steps in a call of the method "move". The table does not grow while
+// old values are left. With two steps in each call of the method "add", none are left when the
+// table is full again.
 const moveSteps = 2
 
 // The method "move" moves values from the old buckets to the new ones. A step moves the newest

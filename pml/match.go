@@ -157,8 +157,9 @@ type unexpected struct {
 	any   [anyMasks]table[Message]
 	seed  uint64 // seed of the hash function
 
-	next  *Message // the next message to look at after a Refuse; nil: none (refuse.go)
-	again bool     // then look at all messages once more, because of another Refuse
+	refused *refused // the refused groups; nil in tests without a Layer
+	next    *Message // the next message to look at after a Refuse; nil: none (refuse.go)
+	again   bool     // then look at all messages once more, because of another Refuse
 
 	gone      *kept.Keeper[*Peer] // gone peers with unexpected messages (gone.go)
 	forgotten uint64              // messages dropped because of Config.GoneBytes
@@ -226,31 +227,34 @@ func (q *unexpected) findAny(tag, mask uint64) *Message {
 	i := q.tableFor(mask)
 	if i < 0 {
 		m := q.all.first
-		for m != nil && (m.tag^tag)&mask != 0 {
+		for m != nil && ((m.tag^tag)&mask != 0 || q.isRefused(m)) {
 			m = m.order.next
 		}
 		return m
 	}
 	h := hash(q.seed, anyPeer, tag&mask)
 	m := q.any[i].first(h)
-	for m != nil && (m.tag^tag)&mask != 0 {
+	for m != nil && ((m.tag^tag)&mask != 0 || q.isRefused(m)) {
 		m = q.any[i].after(m, h)
 	}
 	return m
 }
 
+// The method "find" returns the message that was the first to arrive of those that match a receive
+// from the peer "from", or from any peer if "from" is nil, or returns nil if no message matches.
+// The method "find" passes over messages of refused groups that were not dropped yet.
 func (q *unexpected) find(from *Peer, tag, mask uint64) *Message {
 	if from != nil && mask == exactly {
 		h := hash(q.seed, from.index, tag)
 		m := q.exact.first(h)
-		for m != nil && (m.peer != from || m.tag != tag) {
+		for m != nil && (m.peer != from || m.tag != tag || q.isRefused(m)) {
 			m = q.exact.after(m, h)
 		}
 		return m
 	}
 	if from != nil {
 		m := from.unexpected.first
-		for m != nil && (m.tag^tag)&mask != 0 {
+		for m != nil && ((m.tag^tag)&mask != 0 || q.isRefused(m)) {
 			m = m.own.next
 		}
 		return m

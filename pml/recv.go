@@ -92,7 +92,7 @@ func (l *Layer) Cancel(r *Request) bool {
 // Probe describes the message that a Recv with the same arguments would receive at once. If no
 // arrived message matches, Probe returns false.
 func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
-	m := l.swept.find(from, tag, mask)
+	m := l.unexpected.find(from, tag, mask)
 	if m == nil {
 		return Info{}, false
 	}
@@ -104,7 +104,7 @@ func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 // has returned. A message that MProbe has returned counts towards its sender's limits until it is
 // received, dropped or refused.
 func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
-	m := l.swept.find(from, tag, mask)
+	m := l.unexpected.find(from, tag, mask)
 	if m != nil {
 		m.anyPeer = from == nil
 		l.unexpected.take(m)

@@ -46,12 +46,12 @@ func (s *refused) add(g uint64) {
 // Refuse drops all messages whose tags are in the same group as the argument "tag". Refuse applies
 // to messages that have arrived, to messages that MProbe has returned, and to messages that arrive
 // later, until 65536 further groups were refused. If many messages have arrived, later calls of
-// Progress drop the rest of them. Until then, a receive or probe for several groups can find them.
-// The send of a dropped message ends as if the message had been received, so that the sender does
-// not wait forever. A posted receive that can match only tags of the refused group ends with the
-// error "why". If "why" is nil, the receive stays posted, and gets a matching message that arrives
-// later. After Refuse, the caller must not begin receives for the refused group. The argument "now"
-// of Refuse is the current time.
+// Progress drop the rest of them, which receives and probes do not find. The send of a dropped
+// message ends as if the message had been received, so that the sender does not wait forever. A
+// posted receive that can match only tags of the refused group ends with the error "why". If "why"
+// is nil, the receive stays posted, and gets a matching message that arrives later. After Refuse,
+// the caller must not begin receives for the refused group. The argument "now" of Refuse is the
+// current time.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	g := group(tag)
 	l.refused.add(g)
@@ -85,6 +85,12 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	}
 	l.swept.sweep()
 	l.done.settle()
+}
+
+// isRefused reports whether a message belongs to a refused group, and was not dropped yet. Unless a
+// look at all messages is due, the list contains no such message.
+func (q *unexpected) isRefused(m *Message) bool {
+	return (q.next != nil || q.again) && q.refused.has(m.tag)
 }
 
 // The method "due" returns the next unexpected message to look at, because its group of tags may

@@ -1,9 +1,10 @@
 package pml
 
-// A call of Progress handles at most about sweepMost unexpected messages whose sender's connection
-// has ended, or whose group of tags was refused. The next calls of Progress handle the rest.
-// Without sweepMost, a call of Progress would take seconds when many peers end at the same time,
-// for example all peers of a host.
+// A call of Progress handles about sweepMost unexpected messages whose sender's connection has
+// ended, or whose group of tags was refused. The next calls of Progress handle the rest. A call
+// handles more of them only while they exceed Config.TotalBytes. Without sweepMost, a call of
+// Progress would take seconds when many peers end at the same time, for example all peers of a
+// host.
 const sweepMost = 4096
 
 // earlyPerMessage is the number of entries of Peer.early that count as one message for sweepMost,
@@ -15,7 +16,7 @@ const earlyPerMessage = 16
 type sweeper struct {
 	l     *Layer
 	peers list[Peer]
-	bytes int64 // memory of the unexpected messages of these peers, which counts towards no limit
+	bytes int64 // at least the memory of the unexpected messages of these peers
 	left  int   // number of messages that the present call of Progress may still handle
 }
 
@@ -83,28 +84,9 @@ func (s *sweeper) dropRefused() {
 		s.left--
 		l.unexpected.next = m.order.next
 		if l.refused.has(m.tag) {
-			s.drop(m)
+			l.unexpected.take(m)
+			l.drop(m.peer.ep.Now(), m)
+			l.memory.release(m)
 		}
-	}
-}
-
-// The method "drop" drops an unexpected message of a refused group.
-func (s *sweeper) drop(m *Message) {
-	l := s.l
-	l.unexpected.take(m)
-	l.drop(m.peer.ep.Now(), m)
-	l.memory.release(m)
-}
-
-// The method "find" returns the first unexpected message that a probe with the given arguments
-// matches, or nil. The method "find" drops the messages of refused groups that it finds, because
-// dropRefused would not drop a message that MProbe has returned.
-func (s *sweeper) find(from *Peer, tag, mask uint64) *Message {
-	for {
-		m := s.l.unexpected.find(from, tag, mask)
-		if m == nil || !s.l.refused.has(m.tag) {
-			return m
-		}
-		s.drop(m)
 	}
 }

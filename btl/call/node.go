@@ -94,8 +94,8 @@ type Config struct {
 	// AnswerBytes is the maximum size, in total, of the answers to one peer that the peer has not
 	// acknowledged, 1 to 1<<40. An AnswerBytes of 0 means 64 MiB. When AnswerBytes is reached, new
 	// calls fail with ErrBusy, and the server replaces the answers of running calls by ErrAnswerRoom.
-	// A single unacknowledged answer does not count towards AnswerBytes after it was sent. Of several,
-	// 1 MiB does not count. Answers of at most 1 KiB count only until they are sent.
+	// A single unacknowledged answer does not count towards AnswerBytes after it was sent. If there
+	// are several, the first 1 MiB does not count. Answers of at most 1 KiB count until they are sent.
 	// The limit for the answers to all peers together is 8*AnswerBytes. When the unacknowledged
 	// answers to all peers have A bytes, and a new answer would raise this sum above 8*AnswerBytes,
 	// the Node sends the new answer only if the answers to the same host, with the new answer, have at

@@ -150,10 +150,10 @@ func (hs *Handshake) Keep(now Time, wait, timeout time.Duration) time.Duration {
 	return max(min(wait, hs.Left(now)), 0)
 }
 
-// WakeIn returns how long a packet from the peer cannot yet end the pause between two Hellos that
-// Keep has begun. If a packet from the peer may already end this pause, the result of WakeIn is
-// zero or negative. Each time that a packet from the peer ends a pause between two Hellos, the
-// minimum length of the next pause is doubled, so that the peer cannot cause many Hellos.
+// WakeIn returns the time until a packet from the peer may end the wait between two Hellos that
+// Keep has begun. If a packet from the peer may already end this wait, the result of WakeIn is zero
+// or negative. Each time that a packet from the peer ends a wait between two Hellos, the minimum
+// length of the next wait is doubled, so that the peer cannot cause many Hellos.
 func (hs *Handshake) WakeIn(now Time) time.Duration {
 	if hs.wokenAt == 0 {
 		return 0

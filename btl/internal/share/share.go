@@ -47,9 +47,10 @@ func MayTake(held int32, ofHost Items, free, all int, sole Sole) bool {
 		(sole.Host || held == 0 || MayHave(int(ofHost), free, all, false))
 }
 
-// Ample returns how many items an endpoint of a host may certainly take one after the other,
-// because so many items are free. Beyond this number, or if the result is not positive, the caller
-// has to ask MayTake. The arguments of Ample are those of MayTake.
+// Ample returns how many items an endpoint of a host may take one after the other without reaching
+// the threshold of the endpoint or of the host. If the result is not positive, or for further
+// items, MayTake decides. The arguments of Ample are those of MayTake. The items that the endpoint
+// holds must be a part of ofHost.
 func Ample(ofHost Items, free, all int) int {
 	return (free - all/NewcomersShare - int(ofHost) + 1) >> 1
 }

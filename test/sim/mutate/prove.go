@@ -86,7 +86,7 @@ func (w *worker) try(r *result, e *patch.Edit) (err error) {
 			return nil
 		}
 	}
-	out, err := w.run(w.o.Limit, "go", testArgs(r.test, w.o.Limit*4/5)...)
+	out, err := w.run(w.o.Limit, "go", testArgs(r.test, w.o.Limit/2)...)
 	if strings.Contains(out, testTimedOut) {
 		err = errLimit
 	}

@@ -38,7 +38,7 @@ var matchingMutations = []mutation{
 		name:  "wildcard-later",
 		fault: "a receive of anything takes the last message that has come",
 		in:    "pml",
-		old:   "for m != nil && (m.tag^tag)&mask != 0 { m = q.any[i].after(m, h) }",
+		old:   "for m != nil && ((m.tag^tag)&mask != 0 || $r) { m = q.any[i].after(m, h) }",
 		new: "for m != nil && ((m.tag^tag)&mask != 0 || mask == 0 && q.any[i].after(m, h) != nil) " +
 			"{ m = q.any[i].after(m, h) }",
 		test: "./test/sim/matching -run TestModel",
@@ -47,7 +47,7 @@ var matchingMutations = []mutation{
 		name:  "fifth-mask-later",
 		fault: "a receive with a fifth mask takes the last message that has come",
 		in:    "pml",
-		old:   "for m != nil && (m.tag^tag)&mask != 0 { m = m.order.next }",
+		old:   "for m != nil && ((m.tag^tag)&mask != 0 || $r) { m = m.order.next }",
 		new: "for m != nil && ((m.tag^tag)&mask != 0 || m.order.next != nil) " +
 			"{ m = m.order.next }",
 		test: "./pml -run TestFifthMask",

@@ -434,7 +434,7 @@ func (s *Handshakes[E]) onMoved(ep E, hello *frag.Hello) bool {
 	}
 	s.peers.Move(ep, string(n.Command))
 	s.peers.Rename(ep, s.random()) // The module that has moved the endpoint knows the old tag.
-	e.Peer = PeerTag{Incarnation: n.Incarnation}
+	e.Peer, e.Agreement = PeerTag{Incarnation: n.Incarnation}, Agreement{}
 	again := hs.Again(*s.now, s.nonces())
 	again.moved, again.expected, again.DataName = true, n.Incarnation, string(n.Data)
 	e.Handshake = again

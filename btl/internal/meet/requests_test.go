@@ -141,6 +141,7 @@ func TestMovedOnlyOnTheHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := ep.id.Tag
+		ep.id.Agreement = Agreement{Selective: true} // of a handshake that has begun again since
 		s.OnHelloAck(0, &frag.Header{Conn: before}, &frag.Hello{
 			Incarnation: 3, Tag: 8, Nonce: ep.id.Handshake.Nonces[0] + test.nonce, Moved: name,
 		})
@@ -153,6 +154,9 @@ func TestMovedOnlyOnTheHost(t *testing.T) {
 		}
 		if !follows {
 			continue
+		}
+		if ep.id.Agreement != (Agreement{}) {
+			t.Errorf("agreed with the module that has moved the endpoint: %+v", ep.id.Agreement)
 		}
 		if ep.id.Tag == before || s.peers.Lookup(before) == ep {
 			t.Error("the module that has moved the endpoint can still send to it")

@@ -151,7 +151,7 @@ const RevokedMax = revokedMax
 func (w *World) Revoked() int {
 	w.e.lock()
 	defer w.e.unlock()
-	return len(w.e.failures.revoked.known)
+	return w.e.failures.revoked.Len()
 }
 
 // ForwardAbove has a rank of a test send its control messages only to neighbours, which forward

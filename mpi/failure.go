@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"gobtl/btl"
+	"gobtl/internal/recent"
 	"gobtl/pml"
 )
 
@@ -42,7 +43,7 @@ type failures struct {
 	inbox   []arrival
 	outbox  []letter
 	dead    map[int]error  // ranks of the world
-	revoked recent         // communicators
+	revoked recent.Set     // communicators
 	told    map[int]uint64 // number of revocations sent to each rank
 	untold  bool           // some rank lacks a revocation
 	asked   []question
@@ -204,7 +205,7 @@ func (c *Comm) register() {
 	for _, q := range f.asked {
 		c.lose(q.rank, q.why)
 	}
-	if f.revoked.has(c.context) {
+	if f.revoked.Has(c.context) {
 		c.end()
 	}
 	c.e.hearEarly(c)
@@ -307,7 +308,7 @@ func (c *Comm) Revoke() error {
 // yet.
 func (e *engine) revoke(context uint64) {
 	f := &e.failures
-	if !f.revoked.add(context) {
+	if !f.revoked.Add(context, revokedMax) {
 		return
 	}
 	if c := f.comms[context]; c != nil {
@@ -328,9 +329,9 @@ func (e *engine) tellRevoked() {
 		if f.dead[rank] != nil {
 			return
 		}
-		next := max(f.told[rank], f.revoked.oldest())
-		for ; next < f.revoked.added; next++ {
-			n := notice{kind: noticeRevoke, context: f.revoked.at(next)}
+		next := max(f.told[rank], f.revoked.Oldest())
+		for ; next < f.revoked.Added(); next++ {
+			n := notice{kind: noticeRevoke, context: f.revoked.At(next)}
 			if !e.postOne(letter{rank, n.bytes()}) {
 				f.untold = true
 				break

@@ -1,6 +1,9 @@
 package pml
 
-import "gobtl/btl"
+import (
+	"gobtl/btl"
+	"gobtl/internal/recent"
+)
 
 // GroupBits is the number of lower bits of a tag that do not belong to the tag's group (see
 // Refuse). All higher bits of a tag are the tag's group.
@@ -14,34 +17,10 @@ const refusedMax = 1 << 16
 
 // The type "refused" contains the groups of tags that were refused most recently, at most
 // refusedMax groups. The zero value is ready for use.
-type refused struct {
-	groups map[uint64]bool
-	order  []uint64 // circular buffer: group number i is at index i modulo refusedMax
-	count  int      // number of groups that were refused so far
-}
+type refused struct{ groups recent.Set }
 
 // The method "has" reports whether the group of a tag is refused.
-func (s *refused) has(tag uint64) bool { return s.groups != nil && s.groups[group(tag)] }
-
-// The method "add" adds a group. If refusedMax groups are refused, the new group replaces the group
-// that was refused first.
-func (s *refused) add(g uint64) {
-	if s.groups[g] {
-		return
-	}
-	if s.groups == nil {
-		s.groups = make(map[uint64]bool)
-	}
-	if len(s.order) < refusedMax {
-		s.order = append(s.order, g)
-	} else {
-		place := &s.order[s.count%refusedMax]
-		delete(s.groups, *place)
-		*place = g
-	}
-	s.groups[g] = true
-	s.count++
-}
+func (s *refused) has(tag uint64) bool { return s.groups.Has(group(tag)) }
 
 // Refuse drops all messages whose tags are in the same group as the argument "tag". Refuse applies
 // to messages that have arrived, to messages that MProbe has returned, and to messages that arrive
@@ -54,7 +33,7 @@ func (s *refused) add(g uint64) {
 // current time.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	g := group(tag)
-	l.refused.add(g)
+	l.refused.groups.Add(g, refusedMax)
 	if why != nil {
 		l.posted.each(func(r *Request) {
 			if group(r.tag) == g && group(r.mask) == group(exactly) {

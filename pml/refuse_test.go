@@ -13,7 +13,7 @@ func TestRefusedMost(t *testing.T) {
 		refuse(i)
 		refuse(i) // does not count twice
 	}
-	if n := len(l.refused.groups); n != refusedMax {
+	if n := l.refused.groups.Len(); n != refusedMax {
 		t.Errorf("%d groups are refused, want %d", n, refusedMax)
 	}
 	wants := map[int]bool{0: false, more - 1: false, more: true, refusedMax + more - 1: true}

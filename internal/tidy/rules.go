@@ -39,8 +39,8 @@ var pureDeny = []string{
 // except other leaves.
 var leaves = []string{
 	"internal/byhost", "internal/cookie", "internal/fifo", "internal/kept",
-	"internal/limits", "internal/list", "internal/mono", "internal/seq", "internal/slots",
-	"internal/words",
+	"internal/limits", "internal/list", "internal/mono", "internal/recent", "internal/seq",
+	"internal/slots", "internal/words",
 }
 
 // policies defines, for the packages in each directory, which packages they may import. If several

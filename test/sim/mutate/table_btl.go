@@ -453,7 +453,7 @@ OnDone($f, $err)`,
 	},
 	{
 		name:  "lone-message-queued",
-		fault: "a message of a ping-pong by the data channel waits for the pass to serve it",
+		fault: "Send queues a single message for the data channel, which it could post at once",
 		in:    "btl/internal/peer",
 		old:   "Snd.InFlight() <= few",
 		new:   "Snd.InFlight() < few-1",
